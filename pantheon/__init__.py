@@ -1,0 +1,1 @@
+"""Pantheon: an LLM server for coding agents."""

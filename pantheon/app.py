@@ -1,0 +1,98 @@
+"""`application` for `gunicorn pantheon.app`: settings, engine, handlers and routes in one object.
+
+The engine is built when `application` is first asked for, which gunicorn does in its worker.
+Importing this module builds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from gunicorn.errors import AppImportError
+
+from pantheon.engine import Engine, EngineError
+from pantheon.handlers.operations import EngineOperations
+from pantheon.http.application import wsgi_application
+from pantheon.http.envelope import Environ, StartResponse
+from pantheon.http.limits import ConnectionLimits
+from pantheon.http.worker import IN_WORKER
+from pantheon.settings import Settings, SettingsError
+
+
+class CannotStart(AppImportError, RuntimeError):  # type: ignore[misc]  # gunicorn has no types
+    """The server cannot start. gunicorn prints its one line and exits, in a worker because of
+    the one base class and before the fork because of the other; no next worker is tried.
+    """
+
+
+class Application:
+    """The WSGI application over one engine, which it closes at its end."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._wsgi = wsgi_application(
+            EngineOperations(engine, settings.content_parts), settings.max_body_bytes
+        )
+        self.limits = ConnectionLimits(
+            head_timeout=settings.head_timeout_ms / 1000,
+            body_timeout=settings.body_timeout_ms / 1000,
+            send_timeout=settings.send_timeout_ms / 1000,
+        )
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        return self._wsgi(environ, start_response)
+
+    def ready(self, url: str) -> None:
+        """Tell the person at the terminal where the server is and how to talk to it."""
+        platform = self._engine.platform()
+        print(f"Pantheon {platform.build} ({platform.backend}) is ready on {url}", flush=True)
+        served = self._engine.models()
+        for model in served:
+            print(
+                f"  model {model.id}: window {model.context_window} tokens, "
+                f"{model.max_concurrent} at once, {model.max_sessions} sessions",
+                flush=True,
+            )
+        if served:
+            body = {"model": served[0].id, "messages": [{"role": "user", "content": "Say hello."}]}
+            data = shlex.quote(json.dumps(body))
+            print(f"\n  curl {url}/v1/chat/completions -d {data}\n", flush=True)
+        else:
+            print("  no model is loaded: set PANTHEON_MODELS='path=MODEL.gguf'", flush=True)
+
+    def close(self) -> None:
+        """End every generation and free the models."""
+        self._engine.close()
+
+
+def start(settings: Settings) -> Application:
+    """Build the engine and what serves it, in a worker process.
+
+    Raises:
+        CannotStart: the process is no Pantheon worker, or a model cannot be loaded.
+    """
+    if not IN_WORKER.get():
+        raise CannotStart(
+            "pantheon: the engine must be built in one worker of class pantheon.http.worker.Worker "
+            "and without --preload: start it by `pantheon serve`, or by `gunicorn pantheon.app` "
+            "with the gunicorn.conf.py of the project"
+        )
+    # Imported here because it brings in JAX, which must not be alive before a fork.
+    from pantheon.engine.registry import build_engine
+
+    try:
+        return Application(build_engine(settings.engine_config()), settings)
+    except EngineError as error:
+        raise CannotStart(f"pantheon: {error}") from error
+
+
+def __getattr__(name: str) -> Any:
+    if name != "application":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return start(Settings.from_environment())
+    except SettingsError as error:
+        raise CannotStart(f"pantheon: {error}") from error

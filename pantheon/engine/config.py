@@ -1,0 +1,65 @@
+"""What the engine is built from: every option in one frozen object, already checked.
+
+`pantheon.settings` makes it from flags and environment variables; nothing in the engine reads
+the environment itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """One model to load (reference, `POST /admin/models/load`, request body).
+
+    Attributes:
+        path: the GGUF file.
+        name: served id; None serves it under the file's name.
+        ctx_cap: context cap of a session in tokens; 0 is the engine's default.
+        max_sessions: named sessions that may hold KV at once; 0 is the engine's default.
+        max_concurrent: requests decoded at once; 0 is the resolved `max_sessions`.
+        reasoning_budget: reasoning tokens before `</think>` is forced; 0 is unbounded.
+        dies: device ordinals; None leaves the choice to the engine.
+        quantize: INT8-quantise at load time.
+    """
+
+    path: Path
+    name: str | None = None
+    ctx_cap: int = 0
+    max_sessions: int = 0
+    max_concurrent: int = 0
+    reasoning_budget: int = 0
+    dies: tuple[int, ...] | None = None
+    quantize: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Everything the engine needs to know at its start.
+
+    Attributes:
+        models: the models to load, in order.
+        backend: the backend constant baked at install time, `cuda` or `cpu`.
+        build: the commit that this was built from, `-dirty` suffixed, or `unknown`.
+        queue_depth: requests that may wait per model before `ServerBusy` (BS_QUEUE_DEPTH).
+        queue_wait_s: seconds that a request may wait before `ServerBusy`.
+        batch_slots: False is the single-user path: one generation per model, no queue
+            (QWEN35_BATCH_SLOTS=0).
+        compile_cache_dir: where compiled programs are kept between starts; None keeps none.
+        kv_memory_share: share of the memory free after the weights are loaded, in (0, 1], that
+            the KV pool may take.
+        die_reserve_bytes: bytes of each die that the die manager leaves alone
+            (PN_DIE_RESERVE_BYTES).
+    """
+
+    models: tuple[ModelOptions, ...]
+    backend: str
+    build: str
+    queue_depth: int = 32
+    queue_wait_s: float = 30.0
+    batch_slots: bool = True
+    compile_cache_dir: Path | None = None
+    kv_memory_share: float = 0.5
+    die_reserve_bytes: int = 0

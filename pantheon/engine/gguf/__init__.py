@@ -1,0 +1,20 @@
+"""Reading of GGUF model files with numpy: metadata, tensor views, conversion to float32."""
+
+from pantheon.engine.gguf.dequantize import dequantize, unpack_blocks
+from pantheon.engine.gguf.errors import GGUFError
+from pantheon.engine.gguf.metadata import Metadata
+from pantheon.engine.gguf.reader import GGUFFile
+from pantheon.engine.gguf.tensor import Tensor, TensorInfo
+from pantheon.engine.gguf.tensor_types import TensorType, block_layout
+
+__all__ = [
+    "GGUFError",
+    "GGUFFile",
+    "Metadata",
+    "Tensor",
+    "TensorInfo",
+    "TensorType",
+    "block_layout",
+    "dequantize",
+    "unpack_blocks",
+]

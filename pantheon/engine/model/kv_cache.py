@@ -1,0 +1,91 @@
+"""The paged key and value arrays of one model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+class LayerCache(NamedTuple):
+    """Keys and values of one attention layer, a page being `page_size` tokens of one sequence.
+
+    The heads stand before the tokens of a page, so that a gathered page is already laid out as
+    the attention product reads it.
+    """
+
+    keys: Float[Array, "pages kv_heads page_size head_dim"]
+    values: Float[Array, "pages kv_heads page_size head_dim"]
+
+
+KVCache = tuple[LayerCache, ...]
+"""One `LayerCache` per attention layer. Owned by the runner, donated to every step."""
+
+
+def allocate(
+    layers: int, pages: int, kv_heads: int, page_size: int, head_dim: int, dtype: jnp.dtype
+) -> KVCache:
+    """Zeroed arrays for `pages` pages in each of `layers` layers."""
+    shape = (pages, kv_heads, page_size, head_dim)
+    return tuple(
+        LayerCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(layers)
+    )
+
+
+class Placement(NamedTuple):
+    """Where the tokens of a step stand in their sequences and in the pages.
+
+    Attributes:
+        positions: position of each token in its sequence.
+        pages: page that takes the token's keys and values; the number of pages, one past the
+            last, for padding: such a write is dropped.
+        offsets: index of the token inside its page.
+        block_tables: the pages of each sequence in order, any value past its end.
+        lengths: tokens of each sequence that attention may see, those of this step included.
+    """
+
+    positions: Int[Array, "batch time"]
+    pages: Int[Array, "batch time"]
+    offsets: Int[Array, "batch time"]
+    block_tables: Int[Array, "batch blocks"]
+    lengths: Int[Array, " batch"]
+
+
+def place(
+    positions: Int[Array, "batch time"],
+    valid: jax.Array,
+    block_tables: Int[Array, "batch blocks"],
+    lengths: Int[Array, " batch"],
+    *,
+    page_size: int,
+    total_pages: int,
+) -> Placement:
+    """Look up page and offset of each position; tokens that are not `valid` go nowhere."""
+    pages = jnp.take_along_axis(block_tables, positions // page_size, axis=1, mode="clip")
+    return Placement(
+        positions=positions,
+        pages=jnp.where(valid, pages, total_pages),
+        offsets=positions % page_size,
+        block_tables=block_tables,
+        lengths=lengths,
+    )
+
+
+def write(
+    cache: LayerCache,
+    placement: Placement,
+    keys: Float[Array, "batch time kv_heads head_dim"],
+    values: Float[Array, "batch time kv_heads head_dim"],
+) -> LayerCache:
+    """Store the keys and values of a step in their pages."""
+
+    def store(
+        pages: Float[Array, "pages kv_heads page_size head_dim"],
+        new: Float[Array, "batch time kv_heads head_dim"],
+    ) -> Float[Array, "pages kv_heads page_size head_dim"]:
+        where = pages.at[placement.pages, :, placement.offsets, :]
+        return where.set(new.astype(pages.dtype), mode="drop")
+
+    return LayerCache(store(cache.keys, keys), store(cache.values, values))

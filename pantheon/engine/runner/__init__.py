@@ -1,0 +1,12 @@
+"""The device side of one model: arrays, shape buckets, compiled steps."""
+
+from pantheon.engine.runner.buckets import DECODE_BATCHES, PREFILL_CHUNKS
+from pantheon.engine.runner.runner import Capacity, Runner, Sampled
+
+__all__ = [
+    "DECODE_BATCHES",
+    "PREFILL_CHUNKS",
+    "Capacity",
+    "Runner",
+    "Sampled",
+]

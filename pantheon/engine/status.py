@@ -1,0 +1,77 @@
+"""The numbers that the engine states about itself. Each is read when asked for, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionStatus:
+    """Where the attention layers run (reference, `attention`).
+
+    `ondie + host == total`; `total` counts the layers that a forward pass has reached.
+    `reasons` tells for the layers on the host why, and is empty when there are none.
+    """
+
+    ondie: int
+    host: int
+    total: int
+    gave_up: int = 0
+    impossible: int = 0
+    host_engagements: int = 0
+    ring_alloc_failures: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """One live instance of a model (reference, `GET /admin/models`).
+
+    Attributes:
+        vram_bytes: bytes really held for weights and KV on the devices it runs on.
+        max_concurrent: requests decoded at once right now; `_configured` is what was asked for.
+        context_window: effective window in tokens right now; `_configured` is what was asked for.
+        attention: None until a forward pass has reached an attention layer.
+    """
+
+    id: str
+    path: str
+    dies: tuple[int, ...]
+    vram_bytes: int
+    max_sessions: int
+    max_concurrent: int
+    max_concurrent_configured: int
+    context_window: int
+    context_window_configured: int
+    tool_choice_required_with_thinking: bool
+    attention: AttentionStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class DieStatus:
+    """One die of the die manager (reference, `GET /admin/dies`). Sizes in bytes."""
+
+    die: int
+    card: int
+    model: str
+    n_models: int
+    vram_budget: int
+    vram_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformStatus:
+    """What this process is and runs on (reference, `GET /`).
+
+    Attributes:
+        backend: the backend constant baked at install time.
+        build: the commit, `-dirty` suffixed when the tree was not clean, or `unknown`.
+        accelerator: False when every forward pass runs on the host CPU.
+        dies_visible: dies the die manager holds.
+    """
+
+    backend: str
+    build: str
+    accelerator: bool
+    dies_visible: int

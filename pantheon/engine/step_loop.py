@@ -1,0 +1,272 @@
+"""The engine thread of one model: plan, dispatch, read, tell."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from collections.abc import Sequence as Listed
+from dataclasses import dataclass
+from typing import Protocol
+
+from pantheon.engine.errors import ServerBusy, ServerShuttingDown
+from pantheon.engine.events import Failed
+from pantheon.engine.generation import Generation
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence
+
+_log = logging.getLogger(__name__)
+
+_RETRY_AFTER_S = 5
+"""Seconds after which a refused client may try again: about the length of a short answer."""
+
+
+class Tokens(Protocol):
+    """Tokens that a dispatched step samples."""
+
+    def read(self) -> list[int]:
+        """Wait for them."""
+        ...
+
+
+class StepRunner(Protocol):
+    """What the loop needs of a runner; `Runner` is the real one."""
+
+    def prefill(
+        self,
+        tokens: Listed[int],
+        start: int,
+        pages: Listed[int],
+        row: int,
+        sampling: RowSampling,
+    ) -> Tokens:
+        """Dispatch one chunk of a prompt."""
+        ...
+
+    def decode(
+        self,
+        rows: Listed[int],
+        positions: Listed[int],
+        pages: Listed[Listed[int]],
+        sampling: Listed[RowSampling],
+    ) -> Tokens:
+        """Dispatch one token for each row."""
+        ...
+
+    def reset(self) -> None:
+        """Forget everything after a failed step."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefill:
+    generation: Generation
+    tokens: tuple[int, ...]
+    start: int
+    pages: tuple[int, ...]
+    row: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Decode:
+    generation: Generation
+    position: int
+    pages: tuple[int, ...]
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A planned step with the generations it is for."""
+
+    decode: tuple[_Decode, ...]
+    prefill: _Prefill | None
+
+
+class StepLoop:
+    """Runs the steps of one model on a thread of its own.
+
+    That thread alone uses the runner. Scheduler and generations are shared with the threads
+    that submit and cancel, under one lock that is never held while the device works. A step is
+    dispatched before the tokens of the one before it are read, so that the device does not
+    wait for the host; what a sequence sampled after its end is thrown away.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        runner: StepRunner,
+        scheduler: Scheduler,
+        *,
+        queue_wait_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            name: the model's, for the log.
+            queue_wait_s: seconds that a sequence may wait for a row.
+            clock: seconds, monotonic.
+        """
+        self._name = name
+        self._runner = runner
+        self._scheduler = scheduler
+        self._queue_wait_s = queue_wait_s
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._generations: dict[Sequence, Generation] = {}
+        self._closing = False
+        self.stepped = False
+        """True once a step was dispatched."""
+        self._thread = threading.Thread(target=self._run, name=f"engine {name}", daemon=True)
+        self._thread.start()
+
+    def now(self) -> float:
+        """The clock by which the wait in the queue is measured."""
+        return self._clock()
+
+    def submit(self, generation: Generation) -> None:
+        """Queue a generation.
+
+        Raises:
+            ServerBusy: no row is free and the queue is full.
+            ServerShuttingDown: the loop is closing.
+        """
+        with self._changed:
+            if self._closing:
+                raise ServerShuttingDown("the server is shutting down")
+            try:
+                self._scheduler.submit(generation.sequence)
+            except QueueFull:
+                raise ServerBusy(
+                    f"every decode row of {self._name} is busy and its queue is full; retry later",
+                    _RETRY_AFTER_S,
+                ) from None
+            self._generations[generation.sequence] = generation
+            self._announce_admitted()
+            self._changed.notify()
+
+    def cancel(self, sequence: Sequence) -> None:
+        """End a generation; its row and pages are free at once. No event follows. Idempotent."""
+        with self._changed:
+            self._drop(sequence)
+            self._announce_admitted()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End every generation and the thread. Idempotent."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        in_flight: Callable[[], None] | None = None
+        while True:
+            with self._changed:
+                while self._scheduler.idle and in_flight is None and not self._closing:
+                    self._changed.wait()
+                if self._closing:
+                    self._refuse_waiting()
+                    self._fail_running()
+                    return
+                self._refuse_expired()
+                step = self._plan()
+                self._announce_admitted()
+            try:
+                following = None if step is None else self._dispatch(step)
+                if in_flight is not None:
+                    in_flight()
+                in_flight = following
+            # Whatever a step raises: its requests must hear of it and the next must be served.
+            except Exception:
+                _log.exception("a step of %s failed; its requests end here", self._name)
+                in_flight = None
+                with self._changed:
+                    self._fail_running()
+                self._runner.reset()
+
+    def _plan(self) -> _Step | None:
+        """Plan a step. Row and pages are copied: a cancelled sequence gives its own back."""
+        plan = self._scheduler.plan()
+        if plan is None:
+            return None
+        decode = tuple(
+            _Decode(self._generations[row.sequence], row.position, row.pages, row.row)
+            for row in plan.decode
+        )
+        chunk = plan.prefill
+        if chunk is None:
+            return _Step(decode, None)
+        generation = self._generations[chunk.sequence]
+        return _Step(
+            decode,
+            _Prefill(generation, chunk.tokens, chunk.start, chunk.pages, chunk.row, chunk.last),
+        )
+
+    def _dispatch(self, step: _Step) -> Callable[[], None]:
+        """Hand a step to the device; the returned call waits for its tokens and tells of them."""
+        self.stepped = True
+        pending: list[tuple[tuple[Generation, ...], Tokens]] = []
+        if step.decode:
+            tokens = self._runner.decode(
+                [item.row for item in step.decode],
+                [item.position for item in step.decode],
+                [item.pages for item in step.decode],
+                [item.generation.sampling for item in step.decode],
+            )
+            pending.append((tuple(item.generation for item in step.decode), tokens))
+        chunk = step.prefill
+        if chunk is not None:
+            tokens = self._runner.prefill(
+                chunk.tokens, chunk.start, chunk.pages, chunk.row, chunk.generation.sampling
+            )
+            pending.append(((chunk.generation,) if chunk.last else (), tokens))
+
+        def collect() -> None:
+            for generations, sampled in pending:
+                for generation, token in zip(generations, sampled.read(), strict=False):
+                    if not generation.sequence.over and generation.take(token):
+                        self.cancel(generation.sequence)
+
+        return collect
+
+    def _drop(self, sequence: Sequence) -> None:
+        if self._generations.pop(sequence, None) is not None:
+            self._scheduler.finish(sequence)
+
+    def _announce_admitted(self) -> None:
+        for sequence, generation in self._generations.items():
+            if sequence.row is not None:
+                generation.stream.admit()
+
+    def _refuse_expired(self) -> None:
+        for sequence in self._scheduler.expired(self._clock() - self._queue_wait_s):
+            self._generations[sequence].stream.refuse(
+                ServerBusy(
+                    f"no decode row of {self._name} became free within "
+                    f"{self._queue_wait_s:g} s; retry later",
+                    _RETRY_AFTER_S,
+                )
+            )
+            self._drop(sequence)
+
+    def _fail_running(self) -> None:
+        for generation in self._with_row(True):
+            generation.stream.put(Failed("the generation failed"))
+            self._drop(generation.sequence)
+
+    def _refuse_waiting(self) -> None:
+        for generation in self._with_row(False):
+            generation.stream.refuse(ServerShuttingDown("the server is shutting down"))
+            self._drop(generation.sequence)
+
+    def _with_row(self, admitted: bool) -> list[Generation]:
+        """A list made now: dropping one generation may give its row to the next."""
+        return [
+            generation
+            for sequence, generation in self._generations.items()
+            if (sequence.row is not None) == admitted
+        ]

@@ -1,0 +1,20 @@
+"""Tokenizers and chat templates of GGUF models: text to token ids and back."""
+
+from pantheon.engine.tokenizer.chat import ChatTokenizer, PromptTokens
+from pantheon.engine.tokenizer.decoder import IncrementalDecoder
+from pantheon.engine.tokenizer.encoder import Tokenizer
+from pantheon.engine.tokenizer.errors import TemplateError, TokenizerError
+from pantheon.engine.tokenizer.template import ChatTemplate
+from pantheon.engine.tokenizer.vocabulary import TokenType, Vocabulary
+
+__all__ = [
+    "ChatTemplate",
+    "ChatTokenizer",
+    "IncrementalDecoder",
+    "PromptTokens",
+    "TemplateError",
+    "TokenType",
+    "Tokenizer",
+    "TokenizerError",
+    "Vocabulary",
+]

@@ -1,0 +1,42 @@
+"""Tokens back to text, one at a time, never half a character."""
+
+import codecs
+
+from pantheon.engine.tokenizer.token_bytes import TokenBytes
+
+
+class IncrementalDecoder:
+    """Decodes one sequence. What `push` returns is final: texts are appended, never revised.
+
+    Only a valid beginning of a UTF-8 character is held back, three bytes at most; bytes that
+    cannot become a character turn into U+FFFD at once.
+    """
+
+    __slots__ = ("_special", "_token_bytes", "_utf8")
+
+    def __init__(self, token_bytes: TokenBytes, *, special: bool = False) -> None:
+        """A decoder at the start of a sequence.
+
+        Args:
+            token_bytes: The vocabulary's bytes.
+            special: Write control tokens out as their text instead of leaving them out.
+        """
+        self._token_bytes = token_bytes
+        self._special = special
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        """Text that is final once `token` is known; often empty inside a character."""
+        text = self._utf8.decode(self._token_bytes.get(token, special=self._special))
+        held = self._utf8.getstate()[0]
+        if len(held) == 2 and held[0] == 0xED and held[1] >= 0xA0:
+            # Half of a surrogate: Python's decoder waits for the third byte, though no
+            # character begins so.
+            text += self.flush()
+        return text
+
+    def flush(self) -> str:
+        """What is held back, as U+FFFD, at the end of the sequence."""
+        text = self._utf8.decode(b"", final=True)
+        self._utf8.reset()
+        return text

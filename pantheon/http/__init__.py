@@ -1,0 +1,1 @@
+"""HTTP around the handlers: bodies, errors, headers, streams and the gunicorn worker."""

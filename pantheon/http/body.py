@@ -1,0 +1,64 @@
+"""Reading a request's body, never more of it than the limit."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from gunicorn.http.errors import NoMoreData, ParseException
+
+from pantheon.http.bounded_socket import RequestTooSlow
+from pantheon.http.errors import RequestRefused
+from pantheon.http.protocol_errors import TOO_SLOW, protocol_answer
+
+_STEP: Final = 64 * 1024
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def read_body(environ: dict[str, Any], limit: int) -> bytes:
+    """The whole body of a request, at most `limit` bytes.
+
+    A length that the client announces is judged before anything is read; a chunked body is
+    judged while it is read.
+
+    Raises:
+        RequestRefused: 413 for more than `limit` bytes, 408 for a body that did not arrive in
+            time, 400 for broken chunks or fewer bytes than announced.
+    """
+    announced = _content_length(environ)
+    if announced is not None and announced > limit:
+        raise _too_large(limit, f"{announced} bytes")
+    stream: _Readable = environ["wsgi.input"]
+    parts: list[bytes] = []
+    received = 0
+    try:
+        # One byte more than the limit tells a body that is too large from one that just fits.
+        while part := stream.read(min(_STEP, limit + 1 - received)):
+            parts.append(part)
+            received += len(part)
+            if received > limit:
+                raise _too_large(limit, "more")
+    except RequestTooSlow:
+        raise RequestRefused(TOO_SLOW.status, TOO_SLOW.message) from None
+    except ParseException as error:
+        answer = protocol_answer(error)
+        raise RequestRefused(answer.status, answer.message) from None
+    except NoMoreData:
+        raise RequestRefused(400, "the body ended before its last chunk") from None
+    if announced is not None and received < announced:
+        raise RequestRefused(400, f"expected a body of {announced} bytes, got {received}")
+    return b"".join(parts)
+
+
+def _content_length(environ: dict[str, Any]) -> int | None:
+    text = environ.get("CONTENT_LENGTH") or ""
+    # The server has already refused a length that is no number.
+    return int(text) if text.isdecimal() else None
+
+
+def _too_large(limit: int, got: str) -> RequestRefused:
+    return RequestRefused(
+        413, f"expected a body of at most {limit} bytes (PANTHEON_MAX_BODY_BYTES), got {got}"
+    )

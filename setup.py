@@ -1,0 +1,70 @@
+"""Bakes the constants of a build into the package; everything else is in pyproject.toml.
+
+A wheel or a source archive gets `pantheon/_build.py` with the commit it was made from. An
+editable installation gets none and reads the commit from git at start.
+
+PANTHEON_BACKEND=cuda or =cpu in the environment of the build bakes the backend too. The build is
+not told which extras an installer chose, so without it the installed JAX plugin decides.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+ROOT = Path(__file__).resolve().parent
+CONSTANTS = Path("pantheon") / "_build.py"
+
+
+def module_at(path: Path) -> ModuleType:
+    """A module by its path: the package is not importable while it is being built."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise RuntimeError(f"expected a module at {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def bake(folder: Path) -> None:
+    """Write the constants under `folder`."""
+    backend = os.environ.get("PANTHEON_BACKEND") or None
+    if backend not in (None, "cuda", "cpu"):
+        raise ValueError(f"PANTHEON_BACKEND: expected cuda or cpu, got {backend!r}")
+    if (ROOT / CONSTANTS).exists():
+        commit = module_at(ROOT / CONSTANTS).BUILD  # A source archive brought it along.
+    else:
+        commit = module_at(ROOT / "pantheon" / "build_info.py").commit_of(ROOT)
+    (folder / CONSTANTS).write_text(
+        '"""Constants of this build, written by setup.py."""\n\n'
+        f"BACKEND: str | None = {backend!r}\n"
+        f"BUILD = {commit!r}\n"
+    )
+
+
+class BuildModules(build_py):
+    """Copies the modules, then bakes."""
+
+    def run(self) -> None:
+        """Run the command."""
+        super().run()
+        if not self.editable_mode:
+            bake(Path(self.build_lib))
+
+
+class SourceArchive(sdist):
+    """A source archive has no git history, so it carries the constants."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Fill the folder that becomes the archive."""
+        super().make_release_tree(base_dir, files)
+        bake(Path(base_dir))
+
+
+setup(cmdclass={"build_py": BuildModules, "sdist": SourceArchive})

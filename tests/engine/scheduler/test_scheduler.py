@@ -1,0 +1,194 @@
+"""Admission, queue and step plans (reference, concurrency and connection model)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from pantheon.engine.cache import PagePool
+from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence, StepPlan
+from pantheon.engine.scheduler.scheduler import chunk_size
+
+
+def _scheduler(rows: int = 2, queue_depth: int = 4, pages: int = 16) -> Scheduler:
+    pool = PagePool(total=pages, page_size=4)
+    return Scheduler(rows=rows, queue_depth=queue_depth, chunks=(4, 8), pool=pool)
+
+
+def _sequence(prompt: int, limit: int = 4, queued_at: float = 0.0) -> Sequence:
+    return Sequence(tuple(range(prompt)), limit, queued_at=queued_at)
+
+
+def _plan(scheduler: Scheduler) -> StepPlan:
+    plan = scheduler.plan()
+    assert plan is not None
+    return plan
+
+
+def test_a_prompt_is_prefilled_in_chunks_and_then_decoded_to_its_limit() -> None:
+    scheduler = _scheduler()
+    sequence = _sequence(prompt=18, limit=3)
+    scheduler.submit(sequence)
+    chunks = []
+    for _ in range(3):
+        chunk = _plan(scheduler).prefill
+        assert chunk is not None
+        chunks.append((chunk.start, len(chunk.tokens), chunk.last))
+    assert chunks == [(0, 8, False), (8, 8, False), (16, 2, True)]
+    positions = [[row.position for row in _plan(scheduler).decode] for _ in range(2)]
+    assert positions == [[18], [19]]
+    assert scheduler.plan() is None
+    assert not scheduler.idle, "its last tokens are not read yet"
+    scheduler.finish(sequence)
+    assert scheduler.idle
+
+
+def test_a_running_row_decodes_beside_every_chunk_of_a_long_prompt() -> None:
+    scheduler = _scheduler()
+    short, long = _sequence(prompt=2, limit=9), _sequence(prompt=30, limit=1)
+    scheduler.submit(short)
+    assert _plan(scheduler).decode == ()
+    scheduler.submit(long)
+    for _ in range(3):
+        plan = _plan(scheduler)
+        assert plan.prefill is not None and plan.prefill.sequence is long
+        assert [row.sequence for row in plan.decode] == [short]
+
+
+def test_rows_are_given_first_come_first_served() -> None:
+    scheduler = _scheduler(rows=1)
+    first, second, third = (_sequence(prompt=2) for _ in range(3))
+    for sequence in (first, second, third):
+        scheduler.submit(sequence)
+    assert [s.row for s in (first, second, third)] == [0, None, None]
+    scheduler.finish(first)
+    scheduler.plan()
+    assert [s.row for s in (second, third)] == [0, None]
+
+
+def test_the_queue_is_bounded_and_a_refused_sequence_leaves_no_trace() -> None:
+    """Reference: overflow waits in a FIFO queue, BS_QUEUE_DEPTH deep."""
+    scheduler = _scheduler(rows=1, queue_depth=2)
+    for _ in range(3):
+        scheduler.submit(_sequence(prompt=2))
+    with pytest.raises(QueueFull):
+        scheduler.submit(_sequence(prompt=2))
+    assert scheduler.waiting == 2
+    scheduler.check()
+
+
+def test_a_queue_of_depth_zero_still_admits_into_free_rows() -> None:
+    scheduler = _scheduler(rows=1, queue_depth=0)
+    scheduler.submit(_sequence(prompt=2))
+    with pytest.raises(QueueFull):
+        scheduler.submit(_sequence(prompt=2))
+
+
+def test_a_sequence_waits_for_pages_even_when_a_row_is_free() -> None:
+    scheduler = _scheduler(rows=2, pages=4)
+    first, second = _sequence(prompt=9, limit=4), _sequence(prompt=5, limit=4)
+    scheduler.submit(first)
+    scheduler.submit(second)
+    assert first.row is not None and second.row is None
+    scheduler.finish(first)
+    scheduler.plan()
+    assert second.row is not None
+
+
+def test_pages_cover_prompt_and_limit_so_that_decode_never_lacks_one() -> None:
+    scheduler = _scheduler()
+    sequence = _sequence(prompt=4, limit=5)
+    scheduler.submit(sequence)
+    assert len(sequence.pages) == 2, "4 + 5 - 1 tokens, 4 a page: the last one is never fed"
+
+
+def test_a_sequence_that_fits_no_pool_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most the pool's 16 pages"):
+        _scheduler().submit(_sequence(prompt=64, limit=2))
+
+
+def test_expired_names_only_what_still_waits() -> None:
+    """Reference: 30-second queue wait timeout."""
+    scheduler = _scheduler(rows=1)
+    running = _sequence(prompt=2, queued_at=0.0)
+    old, young = _sequence(prompt=2, queued_at=1.0), _sequence(prompt=2, queued_at=9.0)
+    for sequence in (running, old, young):
+        scheduler.submit(sequence)
+    assert scheduler.expired(before=5.0) == (old,)
+
+
+def test_finish_is_idempotent_and_frees_the_row_at_once() -> None:
+    scheduler = _scheduler(rows=1)
+    first, second = _sequence(prompt=2), _sequence(prompt=2)
+    scheduler.submit(first)
+    scheduler.submit(second)
+    scheduler.finish(first)
+    scheduler.finish(first)
+    scheduler.plan()
+    assert second.row == 0
+    scheduler.check()
+
+
+@pytest.mark.parametrize(
+    ("remaining", "expected"),
+    [(1, 1), (31, 31), (32, 32), (37, 32), (64, 64), (100, 100), (200, 128), (300, 300), (900, 512)],
+)
+def test_a_chunk_is_never_mostly_padding(remaining: int, expected: int) -> None:
+    assert chunk_size((32, 128, 512), remaining) == expected
+
+
+@given(st.integers(1, 5000))
+def test_chunks_make_progress_and_fit(remaining: int) -> None:
+    size = chunk_size((32, 128, 512), remaining)
+    assert 1 <= size <= min(remaining, 512)
+
+
+class _Traffic(RuleBasedStateMachine):
+    """Random submissions, steps, ends and cancels: rows and pages always add up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = _scheduler(rows=3, queue_depth=3, pages=12)
+        self.live: list[Sequence] = []
+
+    @rule(prompt=st.integers(1, 20), limit=st.integers(1, 10))
+    def submit(self, prompt: int, limit: int) -> None:
+        sequence = _sequence(prompt, limit)
+        try:
+            self.scheduler.submit(sequence)
+        except QueueFull:
+            assert self.scheduler.waiting == 3
+        else:
+            self.live.append(sequence)
+
+    @rule()
+    def step(self) -> None:
+        plan = self.scheduler.plan()
+        if plan is None:
+            assert all(s.sampled == s.limit for s in self.live if s.row is not None)
+            return
+        rows = [row.row for row in plan.decode]
+        assert len(set(rows)) == len(rows) <= 3
+        for row in plan.decode:
+            assert row.position < len(row.pages) * 4
+        if plan.prefill is not None:
+            chunk = plan.prefill
+            assert chunk.row not in rows
+            end = chunk.start + len(chunk.tokens)
+            assert chunk.tokens == chunk.sequence.prompt[chunk.start : end]
+            assert chunk.last == (end == len(chunk.sequence.prompt))
+
+    @precondition(lambda self: self.live)
+    @rule(choice=st.integers(0, 100))
+    def end(self, choice: int) -> None:
+        self.scheduler.finish(self.live.pop(choice % len(self.live)))
+
+    @invariant()
+    def adds_up(self) -> None:
+        self.scheduler.check()
+        waiting = [s for s in self.live if s.row is None]
+        assert len(waiting) == self.scheduler.waiting
+
+
+TestTraffic = _Traffic.TestCase
+TestTraffic.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,229 @@
+"""The engine thread with a runner of plain Python: rows, ends, cancels, failures.
+
+The scripted runner stands in for the device; everything else is the real thing.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Listed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from pantheon.engine.answer import Answer
+from pantheon.engine.cache import PagePool
+from pantheon.engine.completion import EventStream
+from pantheon.engine.errors import ServerBusy, ServerShuttingDown
+from pantheon.engine.events import Event, Failed, Finished, TextDelta
+from pantheon.engine.generation import Generation
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.scheduler import Scheduler, Sequence
+from pantheon.engine.step_loop import StepLoop
+
+_WAIT_S = 10.0
+
+
+class _Decoder:
+    def push(self, token_id: int) -> str:
+        return f"{token_id} "
+
+    def flush(self) -> str:
+        return ""
+
+
+@dataclass
+class _Tokens:
+    values: list[int]
+
+    def read(self) -> list[int]:
+        return self.values
+
+
+@dataclass
+class _Runner:
+    """Samples the position of the token; runs only while `gate` is set."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    steps: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    fail_at: int | None = None
+    resets: int = 0
+
+    def _step(self, kind: str, rows: tuple[int, ...]) -> None:
+        assert self.gate.wait(_WAIT_S)
+        self.steps.append((kind, rows))
+        if self.fail_at == len(self.steps):
+            raise RuntimeError("the device fell over")
+
+    def prefill(
+        self,
+        tokens: Listed[int],
+        start: int,
+        pages: Listed[int],
+        row: int,
+        sampling: RowSampling,
+    ) -> _Tokens:
+        self._step("prefill", (row,))
+        return _Tokens([start + len(tokens)])
+
+    def decode(
+        self,
+        rows: Listed[int],
+        positions: Listed[int],
+        pages: Listed[Listed[int]],
+        sampling: Listed[RowSampling],
+    ) -> _Tokens:
+        self._step("decode", tuple(rows))
+        return _Tokens([position + 1 for position in positions])
+
+    def reset(self) -> None:
+        self.resets += 1
+
+
+@dataclass
+class _Bench:
+    loop: StepLoop
+    runner: _Runner
+    scheduler: Scheduler
+
+    def submit(self, prompt: int, limit: int, end: frozenset[int] = frozenset()) -> EventStream:
+        sequence = Sequence(tuple(range(prompt)), limit, queued_at=self.loop.now())
+        stream = EventStream("tiny", lambda: self.loop.cancel(sequence))
+        answer = Answer(_Decoder(), (), end, limit)
+        sampling = RowSampling(0.0, 1.0, 0, 0)
+        self.loop.submit(Generation(sequence, sampling, answer, stream, kv_cap=64))
+        return stream
+
+
+@contextmanager
+def _bench(
+    rows: int = 2,
+    queue_depth: int = 4,
+    queue_wait_s: float = 60.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[_Bench]:
+    scheduler = Scheduler(
+        rows=rows, queue_depth=queue_depth, chunks=(8,), pool=PagePool(16, 4)
+    )
+    runner = _Runner()
+    loop = StepLoop("tiny", runner, scheduler, queue_wait_s=queue_wait_s, clock=clock)
+    try:
+        yield _Bench(loop, runner, scheduler)
+    finally:
+        runner.gate.set()
+        loop.close()
+        scheduler.check()
+        assert scheduler.idle
+
+
+def _all_events(stream: EventStream) -> list[Event]:
+    events: list[Event] = []
+    while not events or not isinstance(events[-1], Finished | Failed):
+        event = stream.next_event(_WAIT_S)
+        assert event is not None, f"no event within {_WAIT_S} s after {events}"
+        events.append(event)
+    return events
+
+
+def _text(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def test_a_generation_runs_to_its_limit_and_reports_usage() -> None:
+    """Reference, `usage`: prompt, completion and the KV held at the end."""
+    with _bench() as bench:
+        bench.runner.gate.set()
+        events = _all_events(bench.submit(prompt=10, limit=3))
+        assert _text(events) == "10 11 12 "
+        end = events[-1]
+        assert isinstance(end, Finished)
+        assert (end.finish_reason, end.usage.prompt_tokens, end.usage.completion_tokens) == (
+            "length",
+            10,
+            3,
+        )
+        assert (end.usage.kv_used, end.usage.kv_cap, end.usage.cached_tokens) == (12, 64, 0)
+
+
+def test_what_is_sampled_after_an_end_token_is_thrown_away() -> None:
+    """A step is dispatched before the one before it is read."""
+    with _bench() as bench:
+        bench.runner.gate.set()
+        events = _all_events(bench.submit(prompt=4, limit=9, end=frozenset({6})))
+        assert _text(events) == "4 5 "
+        assert isinstance(events[-1], Finished) and events[-1].finish_reason == "stop"
+
+
+def test_requests_that_come_together_share_decode_steps() -> None:
+    with _bench() as bench:
+        streams = [bench.submit(prompt=3, limit=6) for _ in range(2)]
+        bench.runner.gate.set()
+        assert {_text(_all_events(stream)) for stream in streams} == {"3 4 5 6 7 8 "}
+        assert any(kind == "decode" and len(rows) == 2 for kind, rows in bench.runner.steps)
+
+
+def test_a_cancel_frees_the_row_for_the_next_in_the_queue() -> None:
+    """Reference: a client that disconnects aborts the turn and frees its slot."""
+    with _bench(rows=1) as bench:
+        first = bench.submit(prompt=3, limit=50)
+        second = bench.submit(prompt=3, limit=2)
+        assert first.wait_admitted(0) and not second.wait_admitted(0)
+        first.cancel()
+        first.cancel()
+        assert second.wait_admitted(0), "the row is free before any step ran"
+        bench.runner.gate.set()
+        assert _text(_all_events(second)) == "3 4 "
+        assert first.next_event(0) is None, "nothing is said after a cancel"
+
+
+def test_a_full_queue_is_server_busy_with_retry_after() -> None:
+    """Reference, 429 `server_busy`: all slots busy and the queue full."""
+    with _bench(rows=1, queue_depth=1) as bench:
+        streams = [bench.submit(prompt=3, limit=2) for _ in range(2)]
+        with pytest.raises(ServerBusy, match="queue is full") as refused:
+            bench.submit(prompt=3, limit=2)
+        assert refused.value.retry_after is not None
+        bench.runner.gate.set()
+        assert [_text(_all_events(stream)) for stream in streams] == ["3 4 ", "3 4 "]
+
+
+def test_a_wait_beyond_the_limit_is_server_busy() -> None:
+    """Reference, 429 `server_busy`: queue wait timed out."""
+    now = [0.0]
+    with _bench(rows=1, queue_wait_s=30.0, clock=lambda: now[0]) as bench:
+        running = bench.submit(prompt=3, limit=20)
+        waiting = bench.submit(prompt=3, limit=2)
+        now[0] = 31.0
+        bench.runner.gate.set()
+        with pytest.raises(ServerBusy, match="within 30 s"):
+            waiting.wait_admitted(_WAIT_S)
+        assert isinstance(_all_events(running)[-1], Finished)
+
+
+def test_a_failed_step_ends_its_requests_and_the_next_is_served() -> None:
+    """Reference, 500 `server_error`: generation failed."""
+    with _bench(rows=1) as bench:
+        bench.runner.fail_at = 2
+        failing = bench.submit(prompt=3, limit=9)
+        waiting = bench.submit(prompt=3, limit=2)
+        bench.runner.gate.set()
+        assert isinstance(_all_events(failing)[-1], Failed)
+        assert _text(_all_events(waiting)) == "3 4 "
+        assert bench.runner.resets == 1
+
+
+def test_close_ends_running_and_waiting_requests() -> None:
+    """Reference, 503 `server_shutting_down`."""
+    with _bench(rows=1) as bench:
+        running = bench.submit(prompt=3, limit=50)
+        waiting = bench.submit(prompt=3, limit=2)
+        closer = threading.Thread(target=bench.loop.close)
+        closer.start()
+        bench.runner.gate.set()
+        closer.join(_WAIT_S)
+        assert isinstance(_all_events(running)[-1], Failed)
+        with pytest.raises(ServerShuttingDown):
+            waiting.wait_admitted(_WAIT_S)
+        with pytest.raises(ServerShuttingDown):
+            bench.submit(prompt=3, limit=2)

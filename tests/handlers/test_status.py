@@ -1,0 +1,164 @@
+"""Rows of `GET /`, `/v1/models`, `/admin/models` and `/admin/dies` against the reference."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from pantheon.engine import AttentionStatus, DieStatus, PlatformStatus
+from pantheon.engine.testing import scripted_model
+from pantheon.handlers.status import die_list, health, instance_list, model_list
+
+PLATFORM = PlatformStatus(backend="cuda", build="5d818bfd1c9a", accelerator=True, dies_visible=8)
+MODEL = replace(
+    scripted_model("my-model", rows=4, context_window=32000),
+    path="/models/my-model.gguf",
+    dies=(2, 3),
+    vram_bytes=12345678,
+    tool_choice_required_with_thinking=True,
+    attention=AttentionStatus(ondie=10, host=0, total=10),
+)
+
+
+def as_json(body: msgspec.Struct) -> Any:
+    return json.loads(msgspec.json.encode(body))
+
+
+def test_health_is_the_example() -> None:
+    assert as_json(health(PLATFORM)) == {
+        "service": "pantheon",
+        "status": "ok",
+        "backend": "cuda",
+        "build": "5d818bfd1c9a",
+        "accelerator": True,
+        "dies_visible": 8,
+    }
+
+
+def test_model_list_is_the_example_without_graph_slots() -> None:
+    assert as_json(model_list(PLATFORM, [MODEL])) == {
+        "object": "list",
+        "backend": "cuda",
+        "build": "5d818bfd1c9a",
+        "data": [
+            {
+                "id": "my-model",
+                "object": "model",
+                "created": 0,
+                "owned_by": "pantheon",
+                "max_sessions": 4,
+                "max_concurrent": 4,
+                "context_window": 32000,
+                "tool_choice_required_with_thinking": True,
+                "attention": {"ondie": 10, "host": 0, "total": 10},
+            }
+        ],
+    }
+
+
+def test_model_list_shows_each_name_once_in_order() -> None:
+    instances = [MODEL, replace(MODEL, id="other"), replace(MODEL, max_sessions=9)]
+    rows = model_list(PLATFORM, instances).data
+    assert [(row.id, row.max_sessions) for row in rows] == [("my-model", 4), ("other", 4)]
+
+
+def test_attention_is_omitted_until_a_layer_was_reached() -> None:
+    (row,) = as_json(model_list(PLATFORM, [replace(MODEL, attention=None)]))["data"]
+    assert "attention" not in row
+
+
+def test_attention_counters_show_to_clients_only_when_not_zero() -> None:
+    attention = AttentionStatus(ondie=8, host=2, total=10, gave_up=2, impossible=1)
+    (row,) = as_json(model_list(PLATFORM, [replace(MODEL, attention=attention)]))["data"]
+    assert row["attention"] == {
+        "ondie": 8,
+        "host": 2,
+        "total": 10,
+        "gave_up": 2,
+        "impossible": 1,
+    }
+
+
+def test_instance_row_is_the_example_without_graph_slots() -> None:
+    attention = AttentionStatus(
+        ondie=8,
+        host=2,
+        total=10,
+        gave_up=2,
+        impossible=0,
+        host_engagements=2,
+        ring_alloc_failures=10,
+        reasons={"ring_alloc_failed": 2},
+    )
+    (row,) = as_json(instance_list([replace(MODEL, attention=attention)]))["data"]
+    assert row == {
+        "id": "my-model",
+        "object": "model",
+        "path": "/models/my-model.gguf",
+        "dies": [2, 3],
+        "vram_bytes": 12345678,
+        "max_sessions": 4,
+        "max_concurrent": 4,
+        "max_concurrent_configured": 4,
+        "context_window": 32000,
+        "context_window_configured": 32000,
+        "attention": {
+            "ondie": 8,
+            "host": 2,
+            "total": 10,
+            "gave_up": 2,
+            "impossible": 0,
+            "host_engagements": 2,
+            "ring_alloc_failures": 10,
+            "reasons": {"ring_alloc_failed": 2},
+        },
+    }
+
+
+def test_reasons_are_only_there_with_layers_on_the_host() -> None:
+    (row,) = as_json(instance_list([MODEL]))["data"]
+    assert "reasons" not in row["attention"]
+    assert row["attention"]["gave_up"] == 0
+
+
+def test_instances_of_one_name_are_all_rows() -> None:
+    assert len(instance_list([MODEL, MODEL]).data) == 2
+
+
+def test_path_that_is_no_text_is_still_shown() -> None:
+    (row,) = as_json(instance_list([replace(MODEL, path="/m/\udcff.gguf")]))["data"]
+    assert row["path"] == "/m/?.gguf"
+
+
+def test_dies_are_the_example() -> None:
+    die = DieStatus(
+        die=0,
+        card=0,
+        model="my-model",
+        n_models=1,
+        vram_budget=12884901888,
+        vram_used=11674869760,
+    )
+    assert as_json(die_list([die])) == {
+        "object": "list",
+        "n_dies": 1,
+        "data": [
+            {
+                "die": 0,
+                "card": 0,
+                "model": "my-model",
+                "n_models": 1,
+                "vram_budget": 12884901888,
+                "vram_used": 11674869760,
+            }
+        ],
+    }
+
+
+def test_unknown_backend_is_never_shown() -> None:
+    with pytest.raises(ValueError, match="quantum"):
+        health(replace(PLATFORM, backend="quantum"))

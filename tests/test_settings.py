@@ -1,0 +1,127 @@
+"""Settings: declared once, parsed and bounded, one clear line on a bad value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pantheon import build_info
+from pantheon.engine.config import ModelOptions
+from pantheon.settings import Settings, SettingsError
+
+
+def test_defaults() -> None:
+    settings = Settings.from_environment({"HOME": "/home/x"})
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+    assert settings.models is None
+    assert settings.max_body_bytes == 16 * 2**20
+    assert settings.queue_depth == 32
+    assert settings.queue_wait_ms == 30_000
+    assert settings.batch_slots
+    assert not settings.content_parts
+    assert settings.compile_cache_dir == Path("/home/x/.cache/pantheon")
+
+
+def test_every_variable_is_declared_once() -> None:
+    names = [declaration.env for _, declaration, _ in Settings.declarations()]
+    assert len(names) == len(set(names))
+    assert {"BS_QUEUE_DEPTH", "QWEN35_BATCH_SLOTS", "PN_DIE_RESERVE_BYTES"} <= set(names)
+
+
+def test_empty_variable_counts_as_unset() -> None:
+    environment = {declaration.env: " " for _, declaration, _ in Settings.declarations()}
+    assert Settings.from_environment(environment) == Settings.from_environment({})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PANTHEON_HOST", "a b"),
+        ("PANTHEON_PORT", "65536"),
+        ("PANTHEON_PORT", "-1"),
+        ("PANTHEON_PORT", "8000.0"),
+        ("PANTHEON_MODELS", "model.gguf"),
+        ("PANTHEON_MAX_BODY_BYTES", "0"),
+        ("PANTHEON_MAX_BODY_BYTES", "9" * 5000),
+        ("PANTHEON_HEAD_TIMEOUT_MS", "0"),
+        ("BS_QUEUE_DEPTH", "-1"),
+        ("BS_QUEUE_DEPTH", "many"),
+        ("PANTHEON_QUEUE_WAIT_MS", "1e3"),
+        ("QWEN35_BATCH_SLOTS", "2"),
+        ("PANTHEON_CONTENT_PARTS", "maybe"),
+        ("PANTHEON_KV_MEMORY_SHARE", "0"),
+        ("PANTHEON_KV_MEMORY_SHARE", "1.1"),
+        ("PANTHEON_KV_MEMORY_SHARE", "nan"),
+        ("PANTHEON_KV_MEMORY_SHARE", "half"),
+        ("PN_DIE_RESERVE_BYTES", "-1"),
+        ("WEB_CONCURRENCY", "2"),
+    ],
+)
+def test_bad_value_is_one_line_that_names_the_setting(name: str, value: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_environment({name: value})
+    message = str(caught.value)
+    assert message.startswith(f"{name}: expected ")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", True), ("on", True), ("0", False), ("NO", False)]
+)
+def test_switches(text: str, value: bool) -> None:
+    assert Settings.from_environment({"PANTHEON_CONTENT_PARTS": text}).content_parts is value
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"HOME": "/h"}, Path("/h/.cache/pantheon")),
+        ({"HOME": "/h", "XDG_CACHE_HOME": "/c"}, Path("/c/pantheon")),
+        ({"HOME": "/h", "XDG_CACHE_HOME": "relative"}, Path("/h/.cache/pantheon")),
+        ({"PANTHEON_COMPILE_CACHE_DIR": "/x"}, Path("/x")),
+        ({"PANTHEON_COMPILE_CACHE_DIR": "off"}, None),
+    ],
+)
+def test_compile_cache_folder(environment: dict[str, str], folder: Path | None) -> None:
+    assert Settings.from_environment(environment).compile_cache_dir == folder
+
+
+def test_models_of_the_environment() -> None:
+    settings = Settings.from_environment({"PANTHEON_MODELS": "path=/a.gguf;path=/b.gguf,name=b"})
+    assert settings.models == (
+        ModelOptions(path=Path("/a.gguf")),
+        ModelOptions(path=Path("/b.gguf"), name="b"),
+    )
+
+
+def test_separator_alone_configures_no_model() -> None:
+    settings = Settings.from_environment({"PANTHEON_MODELS": ";"})
+    assert settings.models == ()
+    assert settings.engine_config().models == ()
+
+
+def test_engine_config_has_the_engine_s_part() -> None:
+    config = Settings.from_environment(
+        {
+            "PANTHEON_MODELS": "path=/a.gguf",
+            "BS_QUEUE_DEPTH": "5",
+            "PANTHEON_QUEUE_WAIT_MS": "1500",
+            "QWEN35_BATCH_SLOTS": "0",
+            "PN_DIE_RESERVE_BYTES": "1024",
+            "PANTHEON_KV_MEMORY_SHARE": "0.25",
+        }
+    ).engine_config()
+    assert config.models == (ModelOptions(path=Path("/a.gguf")),)
+    assert (config.queue_depth, config.queue_wait_s, config.batch_slots) == (5, 1.5, False)
+    assert (config.die_reserve_bytes, config.kv_memory_share) == (1024, 0.25)
+    assert (config.backend, config.build) == (build_info.backend(), build_info.build())
+
+
+def test_threads_cover_rows_and_queues_of_every_model() -> None:
+    one = Settings.from_environment({"PANTHEON_MODELS": "path=/a.gguf,max_concurrent=4"})
+    two = Settings.from_environment(
+        {"PANTHEON_MODELS": "path=/a.gguf,max_concurrent=4;path=/b.gguf,max_sessions=3"}
+    )
+    assert one.threads > 4 + 32
+    assert two.threads == one.threads + 3 + 32
