@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DATA = Path(__file__).parent / "data"
+COMPILE_CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 

@@ -38,7 +38,7 @@ def served_name(options: ModelOptions) -> str:
     """The id a model is served under: its own, else the file's name without its endings."""
     if options.name:
         return options.name
-    return _SPLIT_SUFFIX.sub("", Path(options.path).name.removesuffix(".gguf"))
+    return _SPLIT_SUFFIX.sub("", options.path.name.removesuffix(".gguf"))
 
 
 def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
@@ -57,18 +57,26 @@ def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
         raise LoadFailed(LoadFailure.OTHER, "INT8 quantisation at load is not supported")
     if options.reasoning_budget:
         raise LoadFailed(LoadFailure.OTHER, "a reasoning budget is not supported")
+    if not _is_file(options.path):
+        raise LoadFailed(LoadFailure.FILE_NOT_FOUND, f"there is no model file {options.path}")
     try:
         return _load(options, config)
-    except FileNotFoundError as error:
-        raise LoadFailed(LoadFailure.FILE_NOT_FOUND, "no such model file") from error
     except (GGUFError, TokenizerError, TemplateError) as error:
-        raise LoadFailed(LoadFailure.OTHER, f"not a model that can be served: {error}") from error
+        raise LoadFailed(LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}") from error
     except OSError as error:
         raise LoadFailed(
-            LoadFailure.OTHER, f"the model file cannot be read: {error.strerror}"
+            LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error.strerror}"
         ) from error
     except NotEnoughMemory as error:
         raise LoadFailed(LoadFailure.NO_CAPACITY, str(error)) from error
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # A name too long for the file system, or a folder that may not be searched.
+        return False
 
 
 def _load(options: ModelOptions, config: EngineConfig) -> ModelInstance:

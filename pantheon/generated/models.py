@@ -203,8 +203,8 @@ class Die(Struct, frozen=True, kw_only=True):
 class ChatMessage(Struct, frozen=True, kw_only=True):
     """One message."""
 
-    role: str = "user"
-    """`system`, `user`, `assistant` or `tool`."""
+    role: Literal["system", "user", "assistant", "tool", "developer"] = "user"
+    """`system`, `user`, `assistant` or `tool`; `developer` counts as `system`."""
 
     content: Any | UnsetType = UNSET
     """The text. A value of any other type than string is read as empty."""

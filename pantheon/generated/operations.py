@@ -153,6 +153,13 @@ class CreateChatCompletion404Json:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateChatCompletion408Json:
+    """The body did not arrive in time."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
 class CreateChatCompletion413Json:
     """The body is over the server's limit."""
 
@@ -203,6 +210,7 @@ CreateChatCompletionResponse: TypeAlias = (
     | CreateChatCompletion200EventStream
     | CreateChatCompletion400Json
     | CreateChatCompletion404Json
+    | CreateChatCompletion408Json
     | CreateChatCompletion413Json
     | CreateChatCompletion422Json
     | CreateChatCompletion429Json

@@ -138,6 +138,10 @@ class V1ChatCompletionsResource:
                 resp.status = 404
                 resp.content_type = falcon.MEDIA_JSON
                 resp.data = self._runtime.encode(result.body)
+            case ops.CreateChatCompletion408Json():
+                resp.status = 408
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
             case ops.CreateChatCompletion413Json():
                 resp.status = 413
                 resp.content_type = falcon.MEDIA_JSON

@@ -34,6 +34,8 @@ def bodies(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         return bodies(SCHEMAS[schema["$ref"].rsplit("/", 1)[1]])
     if "anyOf" in schema:
         return st.one_of([bodies(member) for member in schema["anyOf"]])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
     types = schema.get("type")
     if types is None:
         return ANYTHING

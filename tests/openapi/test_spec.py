@@ -85,7 +85,7 @@ def test_preflight_is_described() -> None:
 
 
 INVALID = "invalid_request_error"
-# Reference, the "Error responses" tables; 413 is an addition on every POST route, and the 404 of
+# Reference, the "Error responses" tables; 408 and 413 are additions on every POST route, the 404 of
 # the session routes is from the introduction to "Session routes".
 ERRORS: dict[str, dict[int, set[str]]] = {
     "get_health": {},
@@ -93,6 +93,7 @@ ERRORS: dict[str, dict[int, set[str]]] = {
     "create_chat_completion": {
         400: {INVALID},
         404: {"model_not_found"},
+        408: {INVALID},
         413: {INVALID},
         422: {"context_over_budget"},
         429: {"server_busy", "model_at_session_capacity"},
@@ -104,6 +105,7 @@ ERRORS: dict[str, dict[int, set[str]]] = {
         400: {INVALID, "load_failed"},
         404: {"load_failed"},
         409: {"load_failed"},
+        408: {INVALID},
         413: {INVALID},
         500: {"load_failed"},
         507: {"load_failed"},
@@ -112,6 +114,7 @@ ERRORS: dict[str, dict[int, set[str]]] = {
         400: {INVALID},
         404: {"unload_failed"},
         409: {"unload_failed"},
+        408: {INVALID},
         413: {INVALID},
         500: {"unload_failed"},
     },
@@ -119,6 +122,7 @@ ERRORS: dict[str, dict[int, set[str]]] = {
     "export_session": {
         400: {INVALID, "session_export_unsupported", "session_caching_disabled"},
         404: {"session_not_found", "model_not_found"},
+        408: {INVALID},
         413: {INVALID},
         429: {"session_busy"},
         500: {"server_error"},
@@ -127,11 +131,12 @@ ERRORS: dict[str, dict[int, set[str]]] = {
         400: {INVALID, "session_caching_disabled", "bad_session_blob"},
         404: {"model_not_found"},
         409: {"weights_version_mismatch"},
+        408: {INVALID},
         413: {INVALID},
         429: {"model_at_session_capacity"},
         500: {"server_error"},
     },
-    "release_session": {400: {INVALID}, 404: {"model_not_found"}, 413: {INVALID}},
+    "release_session": {400: {INVALID}, 404: {"model_not_found"}, 408: {INVALID}, 413: {INVALID}},
     "estimate_session": {400: {INVALID}},
     "watch_session": {
         400: {INVALID, "session_caching_disabled"},
@@ -279,7 +284,6 @@ def test_integers_of_chat_requests_have_no_bounds(field: str, value: float) -> N
         {"content": "text"},
         {"role": None, "content": "text"},
         {"role": "developer", "content": "text"},
-        {"role": "", "content": "text"},
         {"role": "user", "content": [{"type": "text", "text": "a part"}]},
         {"role": "user", "content": 7},
         {"role": "user", "content": None},
@@ -315,6 +319,9 @@ def test_messages_are_as_lenient_as_the_reference(message: dict[str, object]) ->
         {"messages": [MESSAGE], "stop": ["a", 1]},
         {"messages": [MESSAGE], "tools": ["tool"]},
         {"messages": [MESSAGE], "stream_options": {"include_usage": "yes"}},
+        {"messages": [{"role": "function", "content": "text"}]},
+        {"messages": [{"role": "", "content": "text"}]},
+        {"messages": [MESSAGE], "stop": ["x"] * 65},
         {"messages": [MESSAGE], "response_format": "json_object"},
         {"messages": [MESSAGE], "n": "2"},
         {"messages": [MESSAGE], "reasoning_budget": 2.5},

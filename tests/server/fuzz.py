@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.server.process import ROOT, start_server
 
 SEED = "20240607"
-MAX_EXAMPLES = "400"
+MAX_EXAMPLES = "200"
 
 
 def main() -> int:

@@ -7,15 +7,26 @@ from collections.abc import Iterator
 import openai
 import pytest
 
+from tests.server.models import serve_smollm2
 from tests.server.process import Server
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module", params=["scripted", "smollm2"])
+def any_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The scripted engine and a real model."""
+    if request.param == "scripted":
+        yield request.getfixturevalue("server")
+    else:
+        with serve_smollm2() as started:
+            yield started
 
 
 @pytest.fixture
-def client(server: Server) -> Iterator[openai.OpenAI]:
+def client(any_server: Server) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=f"{server.url}/v1", api_key="unused", max_retries=0, timeout=60
+        base_url=f"{any_server.url}/v1", api_key="unused", max_retries=0, timeout=60
     ) as made:
         yield made
 

@@ -9,8 +9,7 @@ import time
 import pytest
 
 from tests.server.process import start_server
-from tests.server.test_streaming import events_of, stream_request
-from tests.server.wire import connect, parse_answer, read_all
+from tests.server.wire import connect, events_of, parse_answer, read_all, stream_request
 
 pytestmark = pytest.mark.server
 

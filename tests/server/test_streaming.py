@@ -8,12 +8,22 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.server.process import Server, start_server
-from tests.server.wire import CHAT, connect, exchange, get, post_chat, read_all, request_bytes, say
+from tests.server.wire import (
+    CHAT,
+    connect,
+    events_of,
+    exchange,
+    get,
+    post_chat,
+    read_all,
+    request_bytes,
+    say,
+    stream_request,
+)
 
 pytestmark = pytest.mark.server
 
@@ -24,21 +34,6 @@ def one_row() -> Iterator[Server]:
     settings = {"SCRIPTED_ROWS": "1", "BS_QUEUE_DEPTH": "0"}
     with start_server(environment=settings) as started:
         yield started
-
-
-def events_of(body: bytes) -> list[str]:
-    """The `data:` lines of a stream, whose framing is checked."""
-    text = body.decode()
-    assert text.endswith("\n\n")
-    events = text[:-2].split("\n\n")
-    for event in events:
-        assert event.startswith("data: ")
-        assert "\n" not in event
-    return [event.removeprefix("data: ") for event in events]
-
-
-def stream_request(text: str, **fields: Any) -> bytes:
-    return request_bytes("POST", CHAT, json.dumps(say(text, stream=True, **fields)).encode())
 
 
 def test_stream_is_framed_and_ordered_as_the_reference_lists(server: Server) -> None:
@@ -164,9 +159,7 @@ def test_client_that_leaves_frees_its_row(one_row: Server, leave: str, stream: b
     slow = say("slow 200", max_tokens=1000, stream=stream)
     with connect(one_row) as sock:
         sock.sendall(request_bytes("POST", CHAT, json.dumps(slow).encode()))
-        _wait_for_status(one_row, 429)
-        if stream:
-            assert b"200 OK" in sock.recv(65536)
+        _assert_holds_the_row(one_row, sock, stream)
         if leave == "reset":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if leave == "half":
@@ -180,7 +173,7 @@ def test_client_with_bytes_behind_its_request_is_seen_leaving(one_row: Server) -
     slow = json.dumps(say("slow 200", max_tokens=1000)).encode()
     with connect(one_row) as sock:
         sock.sendall(request_bytes("POST", CHAT, slow) + request_bytes("GET", "/"))
-        _wait_for_status(one_row, 429)
+        _assert_holds_the_row(one_row, sock, stream=False)
     _wait_for_status(one_row, 200)
 
 
@@ -235,6 +228,17 @@ def test_health_answers_while_all_rows_stream(one_row: Server) -> None:
         assert get(one_row, "/").status == 200
         assert time.monotonic() - started < 2
     _wait_for_status(one_row, 200)
+
+
+def _assert_holds_the_row(server: Server, sock: socket.socket, stream: bool) -> None:
+    """The request sent on `sock`, alone so far, is being served; another one then is refused."""
+    if stream:
+        assert b"200 OK" in sock.recv(65536)
+    else:
+        sock.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            sock.recv(65536)
+    assert post_chat(server, say("words 1")).status == 429
 
 
 def _wait_for_status(server: Server, status: int) -> None:

@@ -62,10 +62,10 @@ def exchange(server: Server, data: bytes, timeout: float = 10.0) -> Answer:
         return parse_answer(read_all(sock))
 
 
-def post_chat(server: Server, body: Any, *headers: str) -> Answer:
+def post_chat(server: Server, body: Any, *headers: str, timeout: float = 10.0) -> Answer:
     """POST a chat completion; `body` is JSON, or bytes that are sent as they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return exchange(server, request_bytes("POST", CHAT, data, *headers))
+    return exchange(server, request_bytes("POST", CHAT, data, *headers), timeout)
 
 
 def get(server: Server, path: str, *headers: str) -> Answer:
@@ -76,6 +76,22 @@ def get(server: Server, path: str, *headers: str) -> Answer:
 def say(text: str, **fields: Any) -> dict[str, Any]:
     """The body of a chat completion with one user message."""
     return {"messages": [{"role": "user", "content": text}], **fields}
+
+
+def events_of(body: bytes) -> list[str]:
+    """The `data:` lines of a stream, whose framing is checked."""
+    text = body.decode()
+    assert text.endswith("\n\n")
+    events = text[:-2].split("\n\n")
+    for event in events:
+        assert event.startswith("data: ")
+        assert "\n" not in event
+    return [event.removeprefix("data: ") for event in events]
+
+
+def stream_request(text: str, **fields: Any) -> bytes:
+    """The request for a streamed completion with one user message."""
+    return request_bytes("POST", CHAT, json.dumps(say(text, stream=True, **fields)).encode())
 
 
 def read_all(sock: socket.socket) -> bytes:

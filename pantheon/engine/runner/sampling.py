@@ -93,15 +93,39 @@ def _scale(
 
 def _noise(rows: SamplingBatch, tokens: Int[Array, "batch count"]) -> Float[Array, "batch count"]:
     """Gumbel noise of each token, from (seed, position, token id) alone."""
+    shape = tokens.shape
+    counters = (
+        jnp.broadcast_to(rows.seed[:, 0, None], shape),
+        jnp.broadcast_to(rows.seed[:, 1, None], shape),
+        jnp.broadcast_to(rows.positions.astype(jnp.uint32)[:, None], shape),
+        tokens.astype(jnp.uint32),
+    )
+    # 24 bits, the middle of each step: float32 holds them exactly, and neither 0 nor 1 occurs.
+    uniform = ((_hash(counters) >> 8).astype(jnp.float32) + 0.5) * 2.0**-24
+    return -jnp.log(-jnp.log(uniform))
 
-    def of_row(
-        seed: UInt[Array, " 2"], position: Int[Array, ""], ids: Int[Array, " count"]
-    ) -> Float[Array, " count"]:
-        key = jax.random.fold_in(jax.random.wrap_key_data(seed, impl="threefry2x32"), position)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
-        return jax.vmap(lambda one: jax.random.gumbel(one, dtype=jnp.float32))(keys)
 
-    return jax.vmap(of_row)(rows.seed, rows.positions, tokens)
+_Words = tuple[
+    UInt[Array, "batch count"],
+    UInt[Array, "batch count"],
+    UInt[Array, "batch count"],
+    UInt[Array, "batch count"],
+]
+
+
+def _hash(words: _Words) -> UInt[Array, "batch count"]:
+    """PCG4D of four words, its first word (Jarzynski and Olano, JCGT 9(3), 2020).
+
+    JAX's own Threefry would do as well, but took most of a step's compilation.
+    """
+    multiplier, increment = jnp.uint32(1664525), jnp.uint32(1013904223)
+    x, y, z, w = (word * multiplier + increment for word in words)
+    for _ in range(2):
+        x, y = x + y * w, y + z * (x + y * w)
+        z = z + x * y
+        w = w + y * z
+        x, y, z, w = (word ^ (word >> 16) for word in (x, y, z, w))
+    return x
 
 
 def _draw_from_candidates(

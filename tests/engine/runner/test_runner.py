@@ -1,6 +1,8 @@
 """Compiled steps: greedy continuations, buckets, no tracing after warm-up."""
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +18,16 @@ _MODELS = ["llama-smollm", "llama3-rope", "llama-minicpm5", "llama-mistral"]
 _PAGE = 64
 
 
-def _compiled(path: object, rows: int = 3) -> Runner:
-    architecture, config, parameters = open_model(path)  # type: ignore[arg-type]
+def _compiled(path: Path, rows: int = 3) -> Runner:
+    """A compiled runner with an empty cache; compiled once for all tests."""
+    runner = _shared(path, rows)
+    runner.reset()
+    return runner
+
+
+@cache
+def _shared(path: Path, rows: int) -> Runner:
+    architecture, config, parameters = open_model(path)
     capacity = Capacity(rows=rows, pages=8 * rows, page_size=_PAGE, window=8 * _PAGE)
     runner = Runner(architecture, config, parameters, capacity)
     runner.compile(lambda message: None)

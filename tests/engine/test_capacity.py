@@ -1,0 +1,73 @@
+"""Rows, pages and window from what is asked for and what there is (reference, context_window)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pantheon.engine.capacity import PAGE_SIZE, NotEnoughMemory, plan_capacity
+
+
+def test_with_memory_enough_every_row_has_a_whole_window() -> None:
+    capacity = plan_capacity(
+        context_length=8192, ctx_cap=0, rows=8, bytes_per_token=1, memory=2**40
+    )
+    assert (capacity.window, capacity.rows) == (8192, 8)
+    assert capacity.pages * capacity.page_size == 8 * 8192
+
+
+def test_the_operators_cap_lowers_the_window_and_never_raises_it() -> None:
+    windows = [
+        plan_capacity(
+            context_length=8192, ctx_cap=cap, rows=1, bytes_per_token=1, memory=2**40
+        ).window
+        for cap in (100, 10**9)
+    ]
+    assert windows == [100, 8192]
+
+
+def test_rows_beyond_what_a_step_takes_are_not_claimed() -> None:
+    """`max_concurrent` is what is decoded at once, not what was asked for."""
+    capacity = plan_capacity(
+        context_length=128, ctx_cap=0, rows=100, bytes_per_token=1, memory=2**40
+    )
+    assert capacity.rows == 8
+
+
+def test_the_window_shrinks_only_when_the_whole_pool_is_smaller() -> None:
+    token = 1000
+    shared = plan_capacity(
+        context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=4096 * token
+    )
+    assert shared.window == 4096
+    small = plan_capacity(
+        context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=1024 * token
+    )
+    assert small.window == 1024
+
+
+def test_less_than_a_page_for_each_row_is_refused() -> None:
+    with pytest.raises(NotEnoughMemory, match="at least"):
+        plan_capacity(
+            context_length=4096,
+            ctx_cap=0,
+            rows=8,
+            bytes_per_token=1,
+            memory=8 * PAGE_SIZE - 1,
+        )
+
+
+@given(
+    st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 64), st.integers(0, 10**9)
+)
+def test_capacity_never_exceeds_memory_and_always_holds_a_window(
+    context: int, cap: int, rows: int, memory: int
+) -> None:
+    try:
+        capacity = plan_capacity(
+            context_length=context, ctx_cap=cap, rows=rows, bytes_per_token=7, memory=memory
+        )
+    except NotEnoughMemory:
+        return
+    assert capacity.pages * capacity.page_size * 7 <= memory
+    assert 1 <= capacity.window <= capacity.pages * capacity.page_size
+    assert capacity.table_width * capacity.page_size >= capacity.window

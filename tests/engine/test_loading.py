@@ -1,0 +1,124 @@
+"""Loading a model: every damaged file is one clear refusal (tests/data/README.md, broken)."""
+
+import json
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.errors import LoadFailed, LoadFailure
+from pantheon.engine.loading import load_instance, served_name
+from pantheon.engine.registry import Registry
+from tests.golden import DATA, golden_file
+
+_CONFIG = EngineConfig(models=(), backend="cpu", build="test")
+
+# What each damaged file must be told about, in the words of its diagnosis.
+_DIAGNOSES = {
+    "alignment_zero": "alignment",
+    "big_endian": "big-endian",
+    "duplicate_tensor": "blk.0.attn_q.weight",
+    "empty": "empty|magic|header|bytes",
+    "head_count_wrong_type": "llama.attention.head_count",
+    "huge_array_length": "tokenizer.ggml.tokens",
+    "huge_kv_count": "metadata",
+    "huge_tensor_count": "tensor",
+    "missing_architecture": "general.architecture",
+    "missing_key": "llama.block_count",
+    "missing_tensor": "blk.0.attn_q.weight",
+    "string_length_overflow": "string|key",
+    "tensor_offset_beyond_file": "blk.0.attn_q.weight",
+    "tensor_offset_misaligned": "blk.0.attn_q.weight",
+    "too_many_dims": "blk.0.attn_q.weight",
+    "truncated_data": "end|beyond|truncated|inside",
+    "truncated_header": "header|bytes|end",
+    "truncated_kv": "tokenizer.ggml.tokens|end|truncated",
+    "truncated_tensor_info": "tensor|end|truncated",
+    "unknown_arch": "zlama",
+    "unknown_ggml_type": "250",
+    "unknown_kv_type": "99",
+    "version_0": "version",
+    "version_99": "version",
+    "wrong_magic": "magic|GGML",
+    "wrong_shape": "blk.0.attn_q.weight",
+    "zero_dim": "blk.0.attn_q.weight",
+}
+
+
+def test_every_damaged_file_has_a_diagnosis() -> None:
+    files = {path.stem for path in (DATA / "broken").glob("*.gguf*")} - {"ok"}
+    assert files == set(_DIAGNOSES)
+
+
+@pytest.mark.parametrize("name", sorted(_DIAGNOSES))
+def test_a_damaged_file_is_refused_quickly_and_cheaply(name: str) -> None:
+    process = psutil.Process()
+    before = process.memory_info().rss
+    began = time.process_time()
+    with pytest.raises(LoadFailed, match=_DIAGNOSES[name]) as refused:
+        load_instance(ModelOptions(path=golden_file(f"broken/{name}.gguf")), _CONFIG)
+    assert refused.value.failure is LoadFailure.OTHER
+    assert time.process_time() - began < 5
+    assert process.memory_info().rss - before < 200 * 2**20
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/model.gguf", "/", "a\0b", "x" * 10_000])
+def test_what_is_no_file_is_not_found(path: str) -> None:
+    """Reference, `POST /admin/models/load`: 404 file not found."""
+    with pytest.raises(LoadFailed) as refused:
+        load_instance(ModelOptions(path=Path(path)), _CONFIG)
+    assert refused.value.failure is LoadFailure.FILE_NOT_FOUND
+
+
+def test_a_file_that_is_no_gguf_does_not_show_its_content(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text(json.dumps({"password": "hunter2"}) * 100)
+    with pytest.raises(LoadFailed) as refused:
+        load_instance(ModelOptions(path=secret), _CONFIG)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_dies_on_a_build_without_an_accelerator_are_refused() -> None:
+    """Reference, `POST /admin/models/load`: 400 `load_failed`."""
+    options = ModelOptions(path=golden_file("broken/ok.gguf"), dies=(0,))
+    with pytest.raises(LoadFailed, match="dies") as refused:
+        load_instance(options, _CONFIG)
+    assert refused.value.failure is LoadFailure.NO_ACCELERATOR
+
+
+def test_memory_that_does_not_hold_the_cache_is_no_capacity() -> None:
+    """Reference, `POST /admin/models/load`: 507 admission refused."""
+    config = EngineConfig(models=(), backend="cpu", build="test", kv_memory_share=1e-9)
+    with pytest.raises(LoadFailed, match="KV cache needs at least") as refused:
+        load_instance(ModelOptions(path=golden_file("broken/ok.gguf")), config)
+    assert refused.value.failure is LoadFailure.NO_CAPACITY
+
+
+def test_two_models_of_one_name_are_a_conflict() -> None:
+    path = golden_file("broken/ok.gguf")
+    options = ModelOptions(path=path, ctx_cap=64, max_sessions=1)
+    config = EngineConfig(models=(options, options), backend="cpu", build="test")
+    registry = Registry(config)
+    try:
+        with pytest.raises(LoadFailed, match="already loaded") as refused:
+            registry.load_all()
+    finally:
+        registry.close()
+    assert refused.value.failure is LoadFailure.CONFLICT
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "expected"),
+    [
+        ("a.b.gguf", None, "a.b"),
+        ("big-00001-of-00003.gguf", None, "big"),
+        ("a.gguf", "mine", "mine"),
+        ("no-ending", None, "no-ending"),
+    ],
+)
+def test_served_name(file: str, name: str | None, expected: str) -> None:
+    """A load without `name` is served under the file's name without its endings."""
+    assert served_name(ModelOptions(path=Path(file), name=name)) == expected

