@@ -62,7 +62,9 @@ def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
     try:
         return _load(options, config)
     except (GGUFError, TokenizerError, TemplateError) as error:
-        raise LoadFailed(LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}") from error
+        raise LoadFailed(
+            LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}"
+        ) from error
     except OSError as error:
         raise LoadFailed(
             LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error.strerror}"

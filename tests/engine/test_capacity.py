@@ -56,9 +56,7 @@ def test_less_than_a_page_for_each_row_is_refused() -> None:
         )
 
 
-@given(
-    st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 64), st.integers(0, 10**9)
-)
+@given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 64), st.integers(0, 10**9))
 def test_capacity_never_exceeds_memory_and_always_holds_a_window(
     context: int, cap: int, rows: int, memory: int
 ) -> None:

@@ -103,9 +103,7 @@ def _bench(
     queue_wait_s: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[_Bench]:
-    scheduler = Scheduler(
-        rows=rows, queue_depth=queue_depth, chunks=(8,), pool=PagePool(16, 4)
-    )
+    scheduler = Scheduler(rows=rows, queue_depth=queue_depth, chunks=(8,), pool=PagePool(16, 4))
     runner = _Runner()
     loop = StepLoop("tiny", runner, scheduler, queue_wait_s=queue_wait_s, clock=clock)
     try:

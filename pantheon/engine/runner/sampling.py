@@ -100,31 +100,36 @@ def _noise(rows: SamplingBatch, tokens: Int[Array, "batch count"]) -> Float[Arra
         jnp.broadcast_to(rows.positions.astype(jnp.uint32)[:, None], shape),
         tokens.astype(jnp.uint32),
     )
-    # 24 bits, the middle of each step: float32 holds them exactly, and neither 0 nor 1 occurs.
-    uniform = ((_hash(counters) >> 8).astype(jnp.float32) + 0.5) * 2.0**-24
+    return gumbel(_hash(counters))
+
+
+def gumbel(bits: UInt[Array, "batch count"]) -> Float[Array, "batch count"]:
+    """Standard Gumbel noise from uniform bits, always finite."""
+    # 23 bits and the half between two steps: float32 holds it exactly, so neither 0 nor 1 occurs.
+    uniform = ((bits >> 9).astype(jnp.float32) + 0.5) * 2.0**-23
     return -jnp.log(-jnp.log(uniform))
 
 
-_Words = tuple[
-    UInt[Array, "batch count"],
-    UInt[Array, "batch count"],
-    UInt[Array, "batch count"],
-    UInt[Array, "batch count"],
-]
+_Word = UInt[Array, "batch count"]
 
 
-def _hash(words: _Words) -> UInt[Array, "batch count"]:
+def _hash(words: tuple[_Word, _Word, _Word, _Word]) -> UInt[Array, "batch count"]:
     """PCG4D of four words, its first word (Jarzynski and Olano, JCGT 9(3), 2020).
 
     JAX's own Threefry would do as well, but took most of a step's compilation.
     """
-    multiplier, increment = jnp.uint32(1664525), jnp.uint32(1013904223)
-    x, y, z, w = (word * multiplier + increment for word in words)
-    for _ in range(2):
-        x, y = x + y * w, y + z * (x + y * w)
+
+    def mix(x: _Word, y: _Word, z: _Word, w: _Word) -> tuple[_Word, _Word, _Word, _Word]:
+        x = x + y * w
+        y = y + z * x
         z = z + x * y
         w = w + y * z
-        x, y, z, w = (word ^ (word >> 16) for word in (x, y, z, w))
+        return x, y, z, w
+
+    x, y, z, w = words
+    multiplier, increment = jnp.uint32(1664525), jnp.uint32(1013904223)
+    x, y, z, w = mix(*(word * multiplier + increment for word in (x, y, z, w)))
+    x, _, _, _ = mix(*(word ^ (word >> 16) for word in (x, y, z, w)))
     return x
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner.sampling import CANDIDATES, batch_rows, sample
+from pantheon.engine.runner.sampling import CANDIDATES, batch_rows, gumbel, sample
 
 _sample = jax.jit(sample)
 _VOCABULARY = 300
@@ -90,6 +90,15 @@ def test_the_same_seed_draws_the_same_and_others_differ() -> None:
     same = _draw(logits, [RowSampling(1.0, 1.0, 0, 42)] * 64)
     assert len(set(same)) == 1
     assert len(set(_draw(logits, [RowSampling(1.0, 1.0, 0, seed) for seed in range(64)]))) > 10
+
+
+def test_noise_is_finite_for_every_word_and_gumbel_distributed() -> None:
+    """Mean and variance of the standard Gumbel distribution: 0.5772 and pi**2 / 6."""
+    assert np.isfinite(gumbel(jnp.array([[0, 1, 2**31, 2**32 - 1]], jnp.uint32))).all()
+    words = np.random.default_rng(0).integers(0, 2**32, (1, 10**6), dtype=np.uint32)
+    noise = np.asarray(gumbel(jnp.asarray(words)), np.float64)
+    assert abs(noise.mean() - 0.5772) < 0.005
+    assert abs(noise.var() - np.pi**2 / 6) < 0.01
 
 
 def test_noise_changes_with_the_position() -> None:

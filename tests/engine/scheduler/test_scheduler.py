@@ -131,7 +131,17 @@ def test_finish_is_idempotent_and_frees_the_row_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("remaining", "expected"),
-    [(1, 1), (31, 31), (32, 32), (37, 32), (64, 64), (100, 100), (200, 128), (300, 300), (900, 512)],
+    [
+        (1, 1),
+        (31, 31),
+        (32, 32),
+        (37, 32),
+        (64, 64),
+        (100, 100),
+        (200, 128),
+        (300, 300),
+        (900, 512),
+    ],
 )
 def test_a_chunk_is_never_mostly_padding(remaining: int, expected: int) -> None:
     assert chunk_size((32, 128, 512), remaining) == expected
