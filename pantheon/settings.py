@@ -176,12 +176,6 @@ class Settings:
             "share of the memory left after the weights that the KV cache may take",
         ),
     )
-    die_reserve_bytes: int = _setting(
-        0,
-        Declaration(
-            "PN_DIE_RESERVE_BYTES", integer(0, 2**40), "bytes of each die that are left alone"
-        ),
-    )
     workers: int = _setting(
         1, Declaration("WEB_CONCURRENCY", _one_worker, "gunicorn's workers; must be 1")
     )
@@ -233,7 +227,6 @@ class Settings:
             batch_slots=self.batch_slots,
             compile_cache_dir=self.compile_cache_dir,
             kv_memory_share=self.kv_memory_share,
-            die_reserve_bytes=self.die_reserve_bytes,
         )
 
 

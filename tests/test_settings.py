@@ -26,7 +26,7 @@ def test_defaults() -> None:
 def test_every_variable_is_declared_once() -> None:
     names = [declaration.env for _, declaration, _ in Settings.declarations()]
     assert len(names) == len(set(names))
-    assert {"BS_QUEUE_DEPTH", "QWEN35_BATCH_SLOTS", "PN_DIE_RESERVE_BYTES"} <= set(names)
+    assert {"BS_QUEUE_DEPTH", "QWEN35_BATCH_SLOTS"} <= set(names)
 
 
 def test_empty_variable_counts_as_unset() -> None:
@@ -54,7 +54,6 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PANTHEON_KV_MEMORY_SHARE", "1.1"),
         ("PANTHEON_KV_MEMORY_SHARE", "nan"),
         ("PANTHEON_KV_MEMORY_SHARE", "half"),
-        ("PN_DIE_RESERVE_BYTES", "-1"),
         ("WEB_CONCURRENCY", "2"),
     ],
 )
@@ -108,13 +107,12 @@ def test_engine_config_has_the_engine_s_part() -> None:
             "BS_QUEUE_DEPTH": "5",
             "PANTHEON_QUEUE_WAIT_MS": "1500",
             "QWEN35_BATCH_SLOTS": "0",
-            "PN_DIE_RESERVE_BYTES": "1024",
             "PANTHEON_KV_MEMORY_SHARE": "0.25",
         }
     ).engine_config()
     assert config.models == (ModelOptions(path=Path("/a.gguf")),)
     assert (config.queue_depth, config.queue_wait_s, config.batch_slots) == (5, 1.5, False)
-    assert (config.die_reserve_bytes, config.kv_memory_share) == (1024, 0.25)
+    assert config.kv_memory_share == 0.25
     assert (config.backend, config.build) == (build_info.backend(), build_info.build())
 
 

@@ -50,8 +50,6 @@ class EngineConfig:
         compile_cache_dir: where compiled programs are kept between starts; None keeps none.
         kv_memory_share: share of the memory free after the weights are loaded, in (0, 1], that
             the KV pool may take.
-        die_reserve_bytes: bytes of each die that the die manager leaves alone
-            (PN_DIE_RESERVE_BYTES).
     """
 
     models: tuple[ModelOptions, ...]
@@ -62,4 +60,3 @@ class EngineConfig:
     batch_slots: bool = True
     compile_cache_dir: Path | None = None
     kv_memory_share: float = 0.5
-    die_reserve_bytes: int = 0

@@ -136,7 +136,7 @@ class ScriptedEngine:
         if script.refusal is not None:
             raise script.refusal
         prompt_tokens = sum(len(tokens_of(str(m["content"]))) + 1 for m in request.messages)
-        if prompt_tokens >= model.context_window:
+        if prompt_tokens > model.context_window:
             raise ContextOverBudget(prompt_tokens, model.context_window)
         rows = self._rows[model.id]
         completion = ScriptedCompletion(
@@ -185,7 +185,7 @@ class ScriptedCompletion:
         self._prompt_tokens = prompt_tokens
         self._rows = rows
         self._on_cancel = on_cancel
-        room = min(request.max_tokens, model.context_window - prompt_tokens)
+        room = min(request.max_tokens, model.context_window - prompt_tokens + 1)
         self._tokens, self._reason = _cut(script.tokens, room, request.stop)
         self._sent = 0
         self._done = False
@@ -236,7 +236,8 @@ class ScriptedCompletion:
             prompt_tokens=self._prompt_tokens,
             completion_tokens=self._sent + ended,
             cached_tokens=0,
-            kv_used=self._prompt_tokens + self._sent,
+            # The last token is sampled and never fed.
+            kv_used=self._prompt_tokens + self._sent + ended - 1,
             kv_cap=self._model.context_window,
         )
 

@@ -95,7 +95,7 @@ def test_answer_ends_at_the_window() -> None:
     assert events[-1].finish_reason == "length"
     assert events[-1].usage.kv_used == 5
     with pytest.raises(ContextOverBudget):
-        engine.submit(ask("a b c d"))
+        engine.submit(ask("a b c d e"))
 
 
 def test_rows_and_queue_are_bounded_and_fair() -> None:

@@ -205,10 +205,10 @@ def test_defect_in_a_stream_closes_the_choice_and_cancels(
 
 
 def test_over_budget_is_one_event_in_a_stream_and_an_error_otherwise() -> None:
-    engine = engine_that(Script(), models=[scripted_model(context_window=3)])
+    engine = engine_that(Script(), models=[scripted_model(context_window=2)])
     (event,) = stream(engine)
     assert isinstance(event, ContextOverBudgetEvent)
-    assert (event.error.kv_used, event.error.kv_cap) == (3, 3)
+    assert (event.error.kv_used, event.error.kv_cap) == (3, 2)
     with pytest.raises(ContextOverBudget):
         create(engine)
 

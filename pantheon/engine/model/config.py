@@ -83,6 +83,9 @@ def read_config(file: GGUFFile) -> ModelConfig:
             f"{architecture}.rope.dimension_count must be even and at most the head size "
             f"{head_dim}, got {rotary_dim}"
         )
+    scaling = metadata.optional_string(f"{architecture}.rope.scaling.type")
+    if scaling not in (None, "none"):
+        raise GGUFError(f"{architecture}.rope.scaling.type must be none, got {scaling!r}")
     epsilon = metadata.float(f"{architecture}.attention.layer_norm_rms_epsilon")
     rope_base = metadata.optional_float(f"{architecture}.rope.freq_base")
     rope_base = 10_000.0 if rope_base is None else rope_base

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pantheon.engine.gguf import GGUFFile, dequantize
+from pantheon.engine.gguf import GGUFError, GGUFFile, dequantize
 from pantheon.engine.model.attention import AttentionParameters
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.mlp import MlpParameters
@@ -50,10 +50,14 @@ def read_parameters(
         progress: called with (layers read, layers in all) after each layer.
 
     Raises:
-        GGUFError: a tensor is missing or has another shape than the metadata asks for.
+        GGUFError: a tensor is missing, is not known, or has another shape than the metadata
+            asks for.
     """
 
+    unread = set(file.tensors)
+
     def read(name: str, *shape: int) -> jax.Array:
+        unread.discard(name)
         return jnp.asarray(dequantize(file.tensor(name, shape)))
 
     hidden, inner = config.hidden, config.inner
@@ -79,15 +83,23 @@ def read_parameters(
         progress(index + 1, config.layers)
         return layer
 
+    frequencies = _frequencies(file, config)
+    unread.discard("rope_freqs.weight")
     embedding = read("token_embd.weight", config.vocabulary, hidden)
     tied = "output.weight" not in file.tensors
-    return Parameters(
+    parameters = Parameters(
         embedding=embedding,
         layers=tuple(read_layer(index) for index in range(config.layers)),
         output_norm=read("output_norm.weight", hidden),
         head=embedding if tied else read("output.weight", config.vocabulary, hidden),
-        frequencies=jnp.asarray(_frequencies(file, config)),
+        frequencies=jnp.asarray(frequencies),
     )
+    if unread:
+        raise GGUFError(
+            f"every tensor of a {config.architecture} file must be known, or its answers would "
+            f"be wrong; {len(unread)} are not, {min(unread)!r} among them"
+        )
+    return parameters
 
 
 def _frequencies(file: GGUFFile, config: ModelConfig) -> Float[np.ndarray, " pairs"]:
