@@ -23,13 +23,14 @@ KEYWORDS = (
     "oneOf",
     "minItems",
     "maxItems",
+    "maxProperties",
     "minLength",
     "minimum",
     "maximum",
     "default",
     "description",
 )
-CONSTRAINTS = ("minItems", "maxItems", "minLength", "minimum", "maximum")
+CONSTRAINTS = ("minItems", "maxItems", "maxProperties", "minLength", "minimum", "maximum")
 SCHEMA_PREFIX = "#/components/schemas/"
 # Widest docstring line that fits 100 columns after an indentation of 4 and six quotes.
 DOCSTRING_WIDTH = 88

@@ -14,6 +14,7 @@ from typing import Any
 from gunicorn.errors import AppImportError
 
 from pantheon.engine import Engine, EngineError
+from pantheon.handlers.chat import ChatOptions
 from pantheon.handlers.operations import EngineOperations
 from pantheon.http.application import wsgi_application
 from pantheon.http.envelope import Environ, StartResponse
@@ -33,9 +34,12 @@ class Application:
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
-        self._wsgi = wsgi_application(
-            EngineOperations(engine, settings.content_parts), settings.max_body_bytes
+        chat = ChatOptions(
+            content_parts=settings.content_parts,
+            enforce_schema=settings.json_schema,
+            keepalive_s=settings.sse_keepalive_ms / 1000,
         )
+        self._wsgi = wsgi_application(EngineOperations(engine, chat), settings.max_body_bytes)
         self.limits = ConnectionLimits(
             head_timeout=settings.head_timeout_ms / 1000,
             body_timeout=settings.body_timeout_ms / 1000,

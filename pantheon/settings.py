@@ -159,6 +159,38 @@ class Settings:
             "1 joins the text parts of a message whose content is an array; else it is empty",
         ),
     )
+    json_schema: bool = _setting(
+        False,
+        Declaration(
+            "PANTHEON_JSON_SCHEMA",
+            switch,
+            "1 enforces the schema of a json_schema response format; else any JSON object will do",
+        ),
+    )
+    no_think: bool = _setting(
+        False,
+        Declaration(
+            "PANTHEON_NO_THINK",
+            switch,
+            "1 prefills a closed think block where a request has no enable_thinking",
+        ),
+    )
+    repetition_loop: bool = _setting(
+        True,
+        Declaration(
+            "PANTHEON_REPETITION_LOOP",
+            switch,
+            "0 lets an answer that repeats itself without end go on to its limit",
+        ),
+    )
+    sse_keepalive_ms: int = _setting(
+        0,
+        Declaration(
+            "PANTHEON_SSE_KEEPALIVE_MS",
+            integer(0, 3_600_000),
+            "silence in a stream after which a comment is sent; 0 sends none",
+        ),
+    )
     compile_cache_dir: Path | None = _setting(
         None,
         Declaration(
@@ -227,6 +259,8 @@ class Settings:
             batch_slots=self.batch_slots,
             compile_cache_dir=self.compile_cache_dir,
             kv_memory_share=self.kv_memory_share,
+            stop_repetition=self.repetition_loop,
+            thinking_default=not self.no_think,
         )
 
 

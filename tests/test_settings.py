@@ -20,6 +20,10 @@ def test_defaults() -> None:
     assert settings.queue_wait_ms == 30_000
     assert settings.batch_slots
     assert not settings.content_parts
+    assert not settings.json_schema
+    assert settings.sse_keepalive_ms == 0
+    config = settings.engine_config()
+    assert config.thinking_default and config.stop_repetition
     assert settings.compile_cache_dir == Path("/home/x/.cache/pantheon")
 
 
@@ -50,6 +54,11 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PANTHEON_QUEUE_WAIT_MS", "1e3"),
         ("QWEN35_BATCH_SLOTS", "2"),
         ("PANTHEON_CONTENT_PARTS", "maybe"),
+        ("PANTHEON_JSON_SCHEMA", "yes please"),
+        ("PANTHEON_NO_THINK", "2"),
+        ("PANTHEON_REPETITION_LOOP", "-1"),
+        ("PANTHEON_SSE_KEEPALIVE_MS", "-1"),
+        ("PANTHEON_SSE_KEEPALIVE_MS", "off"),
         ("PANTHEON_KV_MEMORY_SHARE", "0"),
         ("PANTHEON_KV_MEMORY_SHARE", "1.1"),
         ("PANTHEON_KV_MEMORY_SHARE", "nan"),
@@ -108,11 +117,14 @@ def test_engine_config_has_the_engine_s_part() -> None:
             "PANTHEON_QUEUE_WAIT_MS": "1500",
             "QWEN35_BATCH_SLOTS": "0",
             "PANTHEON_KV_MEMORY_SHARE": "0.25",
+            "PANTHEON_NO_THINK": "1",
+            "PANTHEON_REPETITION_LOOP": "0",
         }
     ).engine_config()
     assert config.models == (ModelOptions(path=Path("/a.gguf")),)
     assert (config.queue_depth, config.queue_wait_s, config.batch_slots) == (5, 1.5, False)
     assert config.kv_memory_share == 0.25
+    assert (config.thinking_default, config.stop_repetition) == (False, False)
     assert (config.backend, config.build) == (build_info.backend(), build_info.build())
 
 

@@ -13,9 +13,19 @@ from pantheon.engine.errors import (
     ServerMemoryConstrained,
     ServerShuttingDown,
 )
-from pantheon.engine.events import Event, Failed, Finished, FinishReason, TextDelta, Usage
+from pantheon.engine.events import (
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    TokenAlternative,
+    TokenLogprob,
+    Usage,
+)
 from pantheon.engine.face import Completion, Engine
-from pantheon.engine.requests import CompletionRequest, Sampling
+from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling
 from pantheon.engine.status import AttentionStatus, DieStatus, ModelStatus, PlatformStatus
 
 __all__ = [
@@ -32,16 +42,20 @@ __all__ = [
     "Finished",
     "GenerationFailed",
     "InvalidRequest",
+    "JsonFormat",
     "LoadFailed",
     "LoadFailure",
     "ModelNotFound",
     "ModelStatus",
     "NoModelsLoaded",
     "PlatformStatus",
+    "ReasoningDelta",
     "Sampling",
     "ServerBusy",
     "ServerMemoryConstrained",
     "ServerShuttingDown",
     "TextDelta",
+    "TokenAlternative",
+    "TokenLogprob",
     "Usage",
 ]

@@ -50,6 +50,9 @@ class EngineConfig:
         compile_cache_dir: where compiled programs are kept between starts; None keeps none.
         kv_memory_share: share of the memory free after the weights are loaded, in (0, 1], that
             the KV pool may take.
+        stop_repetition: end an answer that loops with `repetition_loop`.
+        thinking_default: whether a think-style template opens its block when the request does
+            not say (`enable_thinking` absent); PANTHEON_NO_THINK=1 makes it False.
     """
 
     models: tuple[ModelOptions, ...]
@@ -60,3 +63,5 @@ class EngineConfig:
     batch_slots: bool = True
     compile_cache_dir: Path | None = None
     kv_memory_share: float = 0.5
+    stop_repetition: bool = True
+    thinking_default: bool = True

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-FinishReason: TypeAlias = Literal["stop", "length"]
+LOWEST_LOGPROB: Final = -9999.0
+"""Stands for minus infinity, which JSON cannot write."""
+
+FinishReason: TypeAlias = Literal["stop", "length", "repetition_loop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +31,61 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenAlternative:
+    """A token that could have been chosen.
+
+    Attributes:
+        text: the token as text, U+FFFD for bytes that are no whole characters.
+        data: its bytes.
+        logprob: natural logarithm of its probability before any sampling parameter is applied;
+            finite, at least `LOWEST_LOGPROB`.
+    """
+
+    text: str
+    data: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob(TokenAlternative):
+    """A token of the answer, and the likeliest ones at its place, best first."""
+
+    alternatives: tuple[TokenAlternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer: whole characters, never empty, never part of a stop string."""
+    """More of the answer: whole characters, never part of a stop string.
+
+    Attributes:
+        text: empty only where `logprobs` is not.
+        logprobs: the tokens that this text completes, if the request asked for them: a token
+            whose characters are held back comes with the delta that carries them.
+    """
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of the reasoning: whole characters, never empty."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of a completion."""
+    """The last event of a completion.
+
+    Attributes:
+        format_closed: whether a complete answer in the requested format was generated; None
+            when no format was requested.
+    """
 
     finish_reason: FinishReason
     usage: Usage
+    format_closed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +95,4 @@ class Failed:
     message: str
 
 
-Event: TypeAlias = TextDelta | Finished | Failed
+Event: TypeAlias = TextDelta | ReasoningDelta | Finished | Failed

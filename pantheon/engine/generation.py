@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.completion import EventStream
-from pantheon.engine.events import Finished, TextDelta, Usage
+from pantheon.engine.constraint import Constraint
+from pantheon.engine.events import Finished, Usage
 from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.scheduler import Sequence
+from pantheon.engine.token_mask import TokenMask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,6 +20,7 @@ class Generation:
 
     Attributes:
         kv_cap: the effective window in tokens, reported at the end.
+        constraint: what decides which tokens may come next; None where all may.
     """
 
     sequence: Sequence
@@ -24,16 +28,40 @@ class Generation:
     answer: Answer
     stream: EventStream
     kv_cap: int
+    constraint: Constraint | None = None
 
-    def take(self, token_id: int) -> bool:
+    def mask(self) -> TokenMask | None:
+        """Tokens that may come next; None where all may."""
+        return None if self.constraint is None else self.constraint.mask()
+
+    @property
+    def waits_for_its_token(self) -> bool:
+        """True when what may come next depends on a token that is not read yet."""
+        return self.constraint is not None and not self.constraint.free_ahead
+
+    def take(self, token: SampledToken) -> bool:
         """Take a sampled token and tell the handler; True when the answer is complete."""
-        step = self.answer.push(token_id)
-        if step.text:
-            self.stream.put(TextDelta(step.text))
-        if step.finish_reason is None:
+        step = self.answer.push(token)
+        deltas, reason = step.deltas, step.finish_reason
+        if self.constraint is not None:
+            self.constraint.accept(token.id)
+            if self.constraint.complete and reason == "length":
+                # The last token that the limit allows closed the object: nothing was cut.
+                reason = "stop"
+            elif reason is None and (self.constraint.complete or self.constraint.dead):
+                end = self.answer.end("stop")
+                deltas, reason = (*deltas, *end.deltas), end.finish_reason
+        for delta in deltas:
+            self.stream.put(delta)
+        if reason is None:
             return False
+        closed = None if self.constraint is None else self.constraint.closed
+        self.stream.put(Finished(reason, self._usage(), closed))
+        return True
+
+    def _usage(self) -> Usage:
         prompt_tokens = len(self.sequence.prompt)
-        usage = Usage(
+        return Usage(
             prompt_tokens=prompt_tokens,
             completion_tokens=self.answer.tokens,
             cached_tokens=0,
@@ -41,5 +69,3 @@ class Generation:
             kv_used=prompt_tokens + self.answer.tokens - 1,
             kv_cap=self.kv_cap,
         )
-        self.stream.put(Finished(step.finish_reason, usage))
-        return True

@@ -7,15 +7,28 @@ from dataclasses import dataclass
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.completion import EventStream
+from pantheon.engine.constraint import (
+    Constraint,
+    JsonGrammars,
+    ReasoningBudget,
+    UnsupportedSchema,
+)
 from pantheon.engine.errors import ContextOverBudget, InvalidRequest
 from pantheon.engine.generation import Generation
+from pantheon.engine.reasoning import ReasoningStart
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from pantheon.engine.scheduler import Sequence
 from pantheon.engine.status import AttentionStatus, ModelStatus
 from pantheon.engine.step_loop import StepLoop
-from pantheon.engine.tokenizer import ChatTokenizer, TemplateError, TokenizerError, TokenType
+from pantheon.engine.tokenizer import (
+    ChatTokenizer,
+    PromptTokens,
+    TemplateError,
+    TokenizerError,
+    TokenType,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,7 @@ class InstanceIdentity:
     max_sessions: int
     max_concurrent_configured: int
     context_window_configured: int
+    reasoning_budget: int
 
 
 class ModelInstance:
@@ -40,8 +54,15 @@ class ModelInstance:
         loop: StepLoop,
         capacity: Capacity,
         attention_layers: int,
+        *,
+        stop_repetition: bool,
+        thinking_default: bool,
     ) -> None:
-        """Take over a compiled runner and the loop that runs it."""
+        """Take over a compiled runner and the loop that runs it.
+
+        Args:
+            stop_repetition, thinking_default: see `EngineConfig`.
+        """
         self._identity = identity
         self._chat = tokenizer
         self._tokenizer = tokenizer.tokenizer
@@ -51,6 +72,9 @@ class ModelInstance:
         self._loop = loop
         self._capacity = capacity
         self._attention_layers = attention_layers
+        self._stop_repetition = stop_repetition
+        self._thinking_default = thinking_default
+        self._grammars = JsonGrammars(self._tokenizer)
 
     @property
     def id(self) -> str:
@@ -77,19 +101,18 @@ class ModelInstance:
         """Render, tokenise and queue a request. See `Engine.submit` for what it raises."""
         prompt = self._encode(request)
         window = self._capacity.window
-        if len(prompt) > window:
-            raise ContextOverBudget(len(prompt), window)
-        limit = min(request.max_tokens, window - len(prompt) + 1)
-        sequence = Sequence(prompt, limit, queued_at=self._loop.now())
-        sampling = request.sampling
-        seed = secrets.randbits(64) if sampling.seed is None else sampling.seed
-        texts, end_tokens = self._split_stops(request.stop)
+        if len(prompt.ids) > window:
+            raise ContextOverBudget(len(prompt.ids), window)
+        limit = min(request.max_tokens, window - len(prompt.ids) + 1)
+        sequence = Sequence(tuple(prompt.ids), limit, queued_at=self._loop.now())
+        answer = self._answer(request, prompt, limit)
         generation = Generation(
             sequence,
-            RowSampling(sampling.temperature, sampling.top_p, sampling.top_k, seed),
-            Answer(self._tokenizer.decoder(), texts, end_tokens, limit),
+            _row_sampling(request),
+            answer,
             EventStream(self._identity.id, lambda: self._loop.cancel(sequence)),
             kv_cap=window,
+            constraint=self._constraint(request, answer),
         )
         self._loop.submit(generation)
         return generation.stream
@@ -98,14 +121,48 @@ class ModelInstance:
         """End every generation. Idempotent."""
         self._loop.close()
 
-    def _encode(self, request: CompletionRequest) -> tuple[int, ...]:
+    def _encode(self, request: CompletionRequest) -> PromptTokens:
+        thinking = request.enable_thinking
+        if thinking is None:
+            thinking = self._thinking_default
         try:
-            prompt = tuple(self._chat.encode_chat(request.messages).ids)
+            prompt = self._chat.encode_chat(
+                request.messages, template_kwargs={"enable_thinking": thinking}
+            )
         except (TemplateError, TokenizerError) as error:
             raise InvalidRequest(f"the conversation cannot be rendered: {error}") from error
-        if not prompt:
+        if not prompt.ids:
             raise InvalidRequest("the conversation must render to at least one token, got none")
         return prompt
+
+    def _answer(self, request: CompletionRequest, prompt: PromptTokens, limit: int) -> Answer:
+        texts, end_tokens = self._split_stops(request.stop)
+        think = self._chat.think
+        return Answer(
+            decoder=self._tokenizer.decoder(),
+            token_bytes=self._tokenizer.token_bytes,
+            stops=texts,
+            end_tokens=end_tokens,
+            limit=limit,
+            reasoning=None if think is None else ReasoningStart(think, prompt.reasoning_open),
+            top_logprobs=request.top_logprobs,
+            # A grammar can ask for what looks like a loop, such as a long array of zeros.
+            stop_repetition=self._stop_repetition and request.response_format is None,
+        )
+
+    def _constraint(self, request: CompletionRequest, answer: Answer) -> Constraint | None:
+        grammar = budget = None
+        if request.response_format is not None:
+            try:
+                grammar = self._grammars.start(request.response_format.schema)
+            except UnsupportedSchema as error:
+                raise InvalidRequest(f"response_format: {error}") from error
+        tokens = request.reasoning_budget
+        if tokens is None:
+            tokens = self._identity.reasoning_budget
+        if self._chat.think is not None and tokens > 0:
+            budget = ReasoningBudget(self._chat.think, self._tokenizer, tokens)
+        return Constraint.of(answer, grammar=grammar, budget=budget)
 
     def _split_stops(self, stops: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[int]]:
         """Stop texts, and the tokens that end an answer.
@@ -126,3 +183,17 @@ class ModelInstance:
             host_engagements=layers,
             reasons={"no_flash_kernels": layers},
         )
+
+
+def _row_sampling(request: CompletionRequest) -> RowSampling:
+    sampling = request.sampling
+    return RowSampling(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        seed=secrets.randbits(64) if sampling.seed is None else sampling.seed,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_bias=sampling.logit_bias,
+        top_logprobs=request.top_logprobs,
+    )

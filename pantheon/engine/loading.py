@@ -55,8 +55,6 @@ def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
         )
     if options.quantize:
         raise LoadFailed(LoadFailure.OTHER, "INT8 quantisation at load is not supported")
-    if options.reasoning_budget:
-        raise LoadFailed(LoadFailure.OTHER, "a reasoning budget is not supported")
     if not _is_file(options.path):
         raise LoadFailed(LoadFailure.FILE_NOT_FOUND, f"there is no model file {options.path}")
     try:
@@ -126,12 +124,15 @@ def _load(options: ModelOptions, config: EngineConfig) -> ModelInstance:
             max_sessions=sessions,
             max_concurrent_configured=concurrent,
             context_window_configured=options.ctx_cap or dimensions.context_length,
+            reasoning_budget=options.reasoning_budget,
         ),
         tokenizer,
         runner,
         loop,
         capacity,
         attention_layers=dimensions.layers,
+        stop_repetition=config.stop_repetition,
+        thinking_default=config.thinking_default,
     )
 
 

@@ -23,12 +23,32 @@ class Sampling:
     `temperature <= 0` is greedy argmax. `top_k <= 0` and `top_p >= 1` switch their filter off;
     `top_p <= 0` keeps the single best token. All numbers are finite. Without a `seed` the
     engine draws one.
+
+    Attributes:
+        presence_penalty: taken off the logit of every token of the answer so far, in [-2, 2].
+        frequency_penalty: taken off once for each time it occurred there, in [-2, 2].
+        logit_bias: (token id, bias in [-100, 100]) pairs; an id outside the vocabulary has no
+            effect.
     """
 
     temperature: float = 0.7
     top_p: float = 0.95
     top_k: int = 40
     seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """The answer must be one JSON object (reference, `response_format`).
+
+    Attributes:
+        schema: a JSON Schema that it must satisfy too; None for any object.
+    """
+
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +63,13 @@ class CompletionRequest:
         sampling: how tokens are chosen.
         max_tokens: most tokens to generate, in [1, MAX_TOKENS_LIMIT].
         stop: non-empty strings at which the answer ends; they are not part of it.
+        top_logprobs: alternatives to report for each token of the answer, in [0, 20]; None
+            reports no log-probabilities at all.
+        response_format: what the answer's form is constrained to; None leaves it free.
+        enable_thinking: for think-style templates, True opens a think block and False prefills
+            a closed one; None leaves it to the engine's configuration.
+        reasoning_budget: most reasoning tokens before the block is closed by force; 0 or less
+            switches it off, None takes the model's own.
     """
 
     model: str | None
@@ -50,3 +77,7 @@ class CompletionRequest:
     sampling: Sampling = field(default_factory=Sampling)
     max_tokens: int = DEFAULT_MAX_TOKENS
     stop: tuple[str, ...] = ()
+    top_logprobs: int | None = None
+    response_format: JsonFormat | None = None
+    enable_thinking: bool | None = None
+    reasoning_budget: int | None = None

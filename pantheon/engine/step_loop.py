@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,7 +14,9 @@ from pantheon.engine.errors import ServerBusy, ServerShuttingDown
 from pantheon.engine.events import Failed
 from pantheon.engine.generation import Generation
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence
+from pantheon.engine.sampled_token import SampledToken
+from pantheon.engine.scheduler import DecodeRow, PrefillChunk, QueueFull, Scheduler, Sequence
+from pantheon.engine.token_mask import TokenMask
 
 _log = logging.getLogger(__name__)
 
@@ -25,13 +27,17 @@ _RETRY_AFTER_S = 5
 class Tokens(Protocol):
     """Tokens that a dispatched step samples."""
 
-    def read(self) -> list[int]:
+    def read(self) -> list[SampledToken]:
         """Wait for them."""
         ...
 
 
 class StepRunner(Protocol):
     """What the loop needs of a runner; `Runner` is the real one."""
+
+    def start_row(self, row: int, sampling: RowSampling) -> None:
+        """Prepare a row for a new sequence."""
+        ...
 
     def prefill(
         self,
@@ -40,6 +46,7 @@ class StepRunner(Protocol):
         pages: Listed[int],
         row: int,
         sampling: RowSampling,
+        mask: TokenMask | None,
     ) -> Tokens:
         """Dispatch one chunk of a prompt."""
         ...
@@ -50,6 +57,7 @@ class StepRunner(Protocol):
         positions: Listed[int],
         pages: Listed[Listed[int]],
         sampling: Listed[RowSampling],
+        masks: Listed[TokenMask | None],
     ) -> Tokens:
         """Dispatch one token for each row."""
         ...
@@ -60,29 +68,36 @@ class StepRunner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Prefill:
-    generation: Generation
-    tokens: tuple[int, ...]
-    start: int
-    pages: tuple[int, ...]
-    row: int
-    last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Decode:
-    generation: Generation
-    position: int
-    pages: tuple[int, ...]
-    row: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Step:
     """A planned step with the generations it is for."""
 
-    decode: tuple[_Decode, ...]
-    prefill: _Prefill | None
+    prefill: tuple[Generation, PrefillChunk] | None
+    decode: tuple[tuple[Generation, DecodeRow], ...]
+
+
+class _InFlight:
+    """Dispatched work whose tokens nobody has read."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[tuple[Generation, ...], Tokens]] = []
+
+    def add(self, generations: tuple[Generation, ...], tokens: Tokens) -> None:
+        """Add a part of the step; only what samples for somebody is read."""
+        self._parts.append((generations, tokens))
+
+    @property
+    def must_be_read(self) -> bool:
+        """True when the next step of some generation depends on the tokens of this one."""
+        return any(
+            generation.waits_for_its_token and not generation.sequence.over
+            for generations, _ in self._parts
+            for generation in generations
+        )
+
+    def read(self) -> Iterator[tuple[Generation, SampledToken]]:
+        """Wait for the tokens and give each to whom it belongs."""
+        for generations, tokens in self._parts:
+            yield from zip(generations, tokens.read(), strict=False)
 
 
 class StepLoop:
@@ -91,7 +106,8 @@ class StepLoop:
     That thread alone uses the runner. Scheduler and generations are shared with the threads
     that submit and cancel, under one lock that is never held while the device works. A step is
     dispatched before the tokens of the one before it are read, so that the device does not
-    wait for the host; what a sequence sampled after its end is thrown away.
+    wait for the host; what a sequence sampled after its end is thrown away. A step whose tokens
+    decide what the next one may sample (a grammar, a reasoning budget) is read first.
     """
 
     def __init__(
@@ -163,7 +179,7 @@ class StepLoop:
         self._thread.join()
 
     def _run(self) -> None:
-        in_flight: Callable[[], None] | None = None
+        in_flight: _InFlight | None = None
         while True:
             with self._changed:
                 while self._scheduler.idle and in_flight is None and not self._closing:
@@ -172,13 +188,17 @@ class StepLoop:
                     self._refuse_waiting()
                     self._fail_running()
                     return
-                self._refuse_expired()
-                step = self._plan()
-                self._announce_admitted()
             try:
+                if in_flight is not None and in_flight.must_be_read:
+                    self._collect(in_flight)
+                    in_flight = None
+                with self._changed:
+                    self._refuse_expired()
+                    step = self._plan()
+                    self._announce_admitted()
                 following = None if step is None else self._dispatch(step)
                 if in_flight is not None:
-                    in_flight()
+                    self._collect(in_flight)
                 in_flight = following
             # Whatever a step raises: its requests must hear of it and the next must be served.
             except Exception:
@@ -189,49 +209,49 @@ class StepLoop:
                 self._runner.reset()
 
     def _plan(self) -> _Step | None:
-        """Plan a step. Row and pages are copied: a cancelled sequence gives its own back."""
         plan = self._scheduler.plan()
         if plan is None:
             return None
-        decode = tuple(
-            _Decode(self._generations[row.sequence], row.position, row.pages, row.row)
-            for row in plan.decode
-        )
         chunk = plan.prefill
-        if chunk is None:
-            return _Step(decode, None)
-        generation = self._generations[chunk.sequence]
         return _Step(
-            decode,
-            _Prefill(generation, chunk.tokens, chunk.start, chunk.pages, chunk.row, chunk.last),
+            None if chunk is None else (self._generations[chunk.sequence], chunk),
+            tuple((self._generations[row.sequence], row) for row in plan.decode),
         )
 
-    def _dispatch(self, step: _Step) -> Callable[[], None]:
-        """Hand a step to the device; the returned call waits for its tokens and tells of them."""
+    def _dispatch(self, step: _Step) -> _InFlight:
+        """Hand a step to the device."""
         self.stepped = True
-        pending: list[tuple[tuple[Generation, ...], Tokens]] = []
+        in_flight = _InFlight()
         if step.decode:
+            generations = tuple(generation for generation, _ in step.decode)
+            rows = [row for _, row in step.decode]
             tokens = self._runner.decode(
-                [item.row for item in step.decode],
-                [item.position for item in step.decode],
-                [item.pages for item in step.decode],
-                [item.generation.sampling for item in step.decode],
+                [row.row for row in rows],
+                [row.position for row in rows],
+                [row.pages for row in rows],
+                [generation.sampling for generation in generations],
+                [generation.mask() for generation in generations],
             )
-            pending.append((tuple(item.generation for item in step.decode), tokens))
-        chunk = step.prefill
-        if chunk is not None:
+            in_flight.add(generations, tokens)
+        if step.prefill is not None:
+            generation, chunk = step.prefill
+            if chunk.first:
+                self._runner.start_row(chunk.row, generation.sampling)
             tokens = self._runner.prefill(
-                chunk.tokens, chunk.start, chunk.pages, chunk.row, chunk.generation.sampling
+                chunk.tokens,
+                chunk.start,
+                chunk.pages,
+                chunk.row,
+                generation.sampling,
+                generation.mask() if chunk.last else None,
             )
-            pending.append(((chunk.generation,) if chunk.last else (), tokens))
+            in_flight.add((generation,) if chunk.last else (), tokens)
+        return in_flight
 
-        def collect() -> None:
-            for generations, sampled in pending:
-                for generation, token in zip(generations, sampled.read(), strict=False):
-                    if not generation.sequence.over and generation.take(token):
-                        self.cancel(generation.sequence)
-
-        return collect
+    def _collect(self, in_flight: _InFlight) -> None:
+        for generation, token in in_flight.read():
+            if not generation.sequence.over and generation.take(token):
+                self.cancel(generation.sequence)
 
     def _drop(self, sequence: Sequence) -> None:
         if self._generations.pop(sequence, None) is not None:

@@ -31,7 +31,7 @@ class StopStrings:
             self._held = ""
             # The stop that is complete first, so that the pieces do not decide which it is.
             return text[: min(found)[1]]
-        keep = max((_overlap(text, stop) for stop in self._stops), default=0)
+        keep = max((overlap(text, stop) for stop in self._stops), default=0)
         split = len(text) - keep
         self._held = text[split:]
         return text[:split]
@@ -42,8 +42,8 @@ class StopStrings:
         return held
 
 
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` that is a proper prefix of `stop`."""
+def overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that is a proper prefix of `stop`: it may become it."""
     for size in range(min(len(text), len(stop) - 1), 0, -1):
         if text.endswith(stop[:size]):
             return size

@@ -28,6 +28,11 @@ T_co = TypeVar("T_co", covariant=True)
 class ClientConnection(Protocol):
     """The connection that a request came by."""
 
+    @property
+    def name(self) -> str:
+        """What tells the client from others in a log: its address and User-Agent, bounded."""
+        ...
+
     def is_gone(self) -> bool:
         """Whether the client has closed it. Cheap enough to be asked between decode steps."""
         ...

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from typing import Final
+from dataclasses import dataclass
 
-from pantheon.engine import (
-    Completion,
-    ContextOverBudget,
-    Engine,
-    Failed,
-    Finished,
-    GenerationFailed,
-    TextDelta,
-)
+from pantheon.engine import ContextOverBudget, Engine, GenerationFailed
 from pantheon.generated.models import Error, ErrorDetail
 from pantheon.generated.operations import (
     ClientConnection,
@@ -24,20 +14,41 @@ from pantheon.generated.operations import (
     CreateChatCompletionRequest,
     CreateChatCompletionResponse,
 )
-from pantheon.handlers.chat_answer import ChatIdentity, complete_answer
-from pantheon.handlers.chat_request import read_chat_request
-from pantheon.handlers.chat_stream import POLL_SECONDS, ChatStream, over_budget_stream
+from pantheon.handlers.chat_answer import ChatIdentity, CollectedChoice, complete_answer
+from pantheon.handlers.chat_choices import Choice, Choices
+from pantheon.handlers.chat_request import ChatRequest, read_chat_request
+from pantheon.handlers.chat_stream import (
+    POLL_SECONDS,
+    ChatStream,
+    ClientGone,
+    over_budget_stream,
+)
+from pantheon.handlers.unread_content import UnreadContentWarnings
 
-_log: Final = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """What the settings say about chat completions; all additions to the reference.
+
+    Attributes:
+        content_parts: read message contents that are arrays of text parts, which the reference
+            reads as empty.
+        enforce_schema: constrain an answer to the schema of `json_schema`.
+        keepalive_s: seconds of silence in a stream after which a comment is sent; 0 sends none.
+    """
+
+    content_parts: bool = False
+    enforce_schema: bool = False
+    keepalive_s: float = 0.0
 
 
 class ChatCompletions:
     """Answers chat completions. Safe to use from any thread."""
 
-    def __init__(self, engine: Engine, content_parts: bool) -> None:
+    def __init__(self, engine: Engine, options: ChatOptions) -> None:
         self._engine = engine
-        self._content_parts = content_parts
-        self._has_warned = threading.Event()
+        self._options = options
+        self._unread_content = UnreadContentWarnings()
 
     def create(self, request: CreateChatCompletionRequest) -> CreateChatCompletionResponse:
         """Answer one request, as JSON or as a stream.
@@ -45,60 +56,70 @@ class ChatCompletions:
         Raises:
             EngineError: the engine refused the request, or its generation failed.
         """
-        chat = read_chat_request(request.body, self._content_parts)
-        if chat.unread_content and not self._has_warned.is_set():
-            self._has_warned.set()
-            _log.warning(
-                "a message content that is no string was read as empty; "
-                "PANTHEON_CONTENT_PARTS=1 reads arrays of text parts (said once)"
-            )
+        options, client = self._options, request.client
+        chat = read_chat_request(request.body, options.content_parts, options.enforce_schema)
+        if chat.unread_content:
+            self._unread_content.warn(client.name)
         try:
-            completion = self._engine.submit(chat.completion)
+            choices = Choices(self._engine, chat)
         except ContextOverBudget as error:
             if not chat.stream:
                 raise
             return CreateChatCompletion200EventStream(over_budget_stream(error))
-        if not _wait_admitted(completion, request.client):
-            completion.cancel()
+        is_handed_over = False
+        try:
+            first = _next_choice(choices, client)
+            if first is not None and chat.stream:
+                stream = ChatStream(choices, first, chat, client, options.keepalive_s)
+                is_handed_over = True
+                return CreateChatCompletion200EventStream(stream)
+            return _answer(choices, first, chat, client)
+        except ClientGone:
             return _answer_to_nobody()
-        identity = ChatIdentity.new(completion.model_id)
-        if chat.stream:
-            return CreateChatCompletion200EventStream(
-                ChatStream(completion, identity, request.client, chat.include_usage)
-            )
-        return _answer(completion, identity, request.client)
+        finally:
+            if not is_handed_over:
+                choices.close()
 
 
-def _wait_admitted(completion: Completion, client: ClientConnection) -> bool:
-    """Wait for a decode row; False when the client has gone before there was one."""
-    while not completion.wait_admitted(POLL_SECONDS):
+def _next_choice(choices: Choices, client: ClientConnection) -> Choice | None:
+    """Wait for the next choice that gets a row; None when there is none left.
+
+    Raises:
+        ClientGone: before there was one.
+        EngineError: the first choice was refused.
+    """
+    while choices.has_waiting:
+        choice = choices.poll(POLL_SECONDS)
+        if choice is not None:
+            return choice
         if client.is_gone():
-            return False
-    return True
+            raise ClientGone
+    return None
 
 
 def _answer(
-    completion: Completion, identity: ChatIdentity, client: ClientConnection
+    choices: Choices, first: Choice | None, chat: ChatRequest, client: ClientConnection
 ) -> CreateChatCompletionResponse:
-    texts: list[str] = []
-    unfinished = True
-    try:
-        while not client.is_gone():
-            match completion.next_event(POLL_SECONDS):
-                case TextDelta(text):
-                    texts.append(text)
-                case Finished() as end:
-                    unfinished = False
-                    return CreateChatCompletion200Json(
-                        complete_answer(identity, "".join(texts), end)
-                    )
-                case Failed(message):
-                    unfinished = False
-                    raise GenerationFailed(message)
-        return _answer_to_nobody()
-    finally:
-        if unfinished:
-            completion.cancel()
+    identity = ChatIdentity.new(choices.model_id)
+    collected: list[CollectedChoice] = []
+    choice = first
+    while choice is not None:
+        collected.append(_collect(choice, client))
+        choice = _next_choice(choices, client)
+    if not choices.finished:
+        raise GenerationFailed(choices.failures[0])
+    return CreateChatCompletion200Json(complete_answer(identity, chat, collected, choices))
+
+
+def _collect(choice: Choice, client: ClientConnection) -> CollectedChoice:
+    collected = CollectedChoice(choice.index)
+    while not choice.has_ended:
+        if client.is_gone():
+            raise ClientGone
+        event = choice.next_event(POLL_SECONDS)
+        if event is not None:
+            collected.add(event)
+    return collected
 
 
 def _answer_to_nobody() -> CreateChatCompletion500Json:

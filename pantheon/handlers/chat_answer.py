@@ -1,20 +1,35 @@
-"""The parts that both forms of a completion share (reference, non-streaming response)."""
+"""A completion as one JSON body, and the parts that it shares with a stream (reference,
+non-streaming response)."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from pantheon.engine import Finished
-from pantheon.engine import Usage as EngineUsage
+from msgspec import UNSET
+
+from pantheon.engine import (
+    Event,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    TokenAlternative,
+)
+from pantheon.engine import TokenLogprob as EngineTokenLogprob
 from pantheon.generated.models import (
     AssistantMessage,
     ChatCompletion,
     ChatCompletionChoice,
+    Logprobs,
     PromptTokensDetails,
+    TokenLogprob,
+    TopLogprob,
     Usage,
 )
+from pantheon.handlers.chat_choices import Choices
+from pantheon.handlers.chat_request import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +52,102 @@ class ChatIdentity:
         return cls(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=model)
 
 
-def usage_of(usage: EngineUsage) -> Usage:
-    """The reference's `usage`."""
-    return Usage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
-        kv_used=usage.kv_used,
-        kv_cap=usage.kv_cap,
-    )
+@dataclass(slots=True)
+class CollectedChoice:
+    """What the events of one choice add up to.
+
+    Attributes:
+        index: its number among those asked for.
+        end: its last event, once it came.
+    """
+
+    index: int
+    end: Finished | None = None
+    _texts: list[str] = field(default_factory=list)
+    _reasoning: list[str] = field(default_factory=list)
+    _tokens: list[EngineTokenLogprob] = field(default_factory=list)
+
+    def add(self, event: Event) -> None:
+        """Take in one event."""
+        match event:
+            case TextDelta(text, logprobs):
+                self._texts.append(text)
+                self._tokens.extend(logprobs)
+            case ReasoningDelta(text):
+                self._reasoning.append(text)
+            case Finished():
+                self.end = event
+
+    def body(self, end: Finished, has_logprobs: bool) -> ChatCompletionChoice:
+        """The choice that ended with `end`."""
+        reasoning = "".join(self._reasoning)
+        return ChatCompletionChoice(
+            index=self.index,
+            message=AssistantMessage(
+                content="".join(self._texts), reasoning_content=reasoning or UNSET
+            ),
+            finish_reason=end.finish_reason,
+            logprobs=logprobs_of(self._tokens) if has_logprobs else UNSET,
+        )
 
 
-def complete_answer(identity: ChatIdentity, text: str, end: Finished) -> ChatCompletion:
-    """The body of a completion that is not streamed."""
-    choice = ChatCompletionChoice(
-        index=0, message=AssistantMessage(content=text), finish_reason=end.finish_reason
-    )
+def complete_answer(
+    identity: ChatIdentity,
+    chat: ChatRequest,
+    collected: Iterable[CollectedChoice],
+    choices: Choices,
+) -> ChatCompletion:
+    """The body of a completion that is not streamed, of every choice that came to an end.
+
+    One choice whose answer is incomplete in its format makes the status of all `not_enforced`.
+    """
+    ended = [(choice, choice.end) for choice in collected if choice.end is not None]
+    is_closed = all(end.format_closed is not False for _, end in ended)
     return ChatCompletion(
         id=identity.id,
         created=identity.created,
         model=identity.model,
-        choices=[choice],
-        usage=usage_of(end.usage),
+        choices=[choice.body(end, chat.has_logprobs) for choice, end in ended],
+        usage=request_usage([end for _, end in ended]),
+        response_format_status=chat.format.status_after(is_closed) or UNSET,
+        n_status=choices.count_status or UNSET,
     )
+
+
+def request_usage(ends: Sequence[Finished]) -> Usage:
+    """The reference's `usage` of a whole request.
+
+    The prompt and the KV are those of the first choice; completion tokens are summed.
+
+    Args:
+        ends: of the choices that came to an end, in order; at least one.
+    """
+    first = ends[0].usage
+    completion_tokens = sum(end.usage.completion_tokens for end in ends)
+    return Usage(
+        prompt_tokens=first.prompt_tokens,
+        completion_tokens=completion_tokens,
+        total_tokens=first.prompt_tokens + completion_tokens,
+        prompt_tokens_details=PromptTokensDetails(cached_tokens=first.cached_tokens),
+        kv_used=first.kv_used,
+        kv_cap=first.kv_cap,
+    )
+
+
+def logprobs_of(tokens: Iterable[EngineTokenLogprob]) -> Logprobs:
+    """The `logprobs` of a choice or chunk."""
+    return Logprobs(
+        content=[
+            TokenLogprob(
+                token=token.text,
+                logprob=token.logprob,
+                bytes=list(token.data),
+                top_logprobs=[_alternative(other) for other in token.alternatives],
+            )
+            for token in tokens
+        ]
+    )
+
+
+def _alternative(token: TokenAlternative) -> TopLogprob:
+    return TopLogprob(token=token.text, logprob=token.logprob, bytes=list(token.data))

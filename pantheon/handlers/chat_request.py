@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from pantheon.engine import CompletionRequest, Sampling
+from pantheon.engine import CompletionRequest
 from pantheon.engine.requests import (
     DEFAULT_MAX_TOKENS,
     MAX_TOKENS_LIMIT,
     NON_POSITIVE_MAX_TOKENS,
 )
 from pantheon.generated.models import ChatCompletionParams, ChatMessage
+from pantheon.handlers.response_format import FormatPlan, read_response_format
+from pantheon.handlers.sampling_params import (
+    read_sampling,
+    read_top_logprobs,
+    seed_of_choice,
+    value_or_none,
+)
 
-T = TypeVar("T")
-
-MIN_TEMPERATURE: Final = 1e-6
-"""Below it, dividing logits by the temperature leaves single precision; greedy is the limit."""
-
-MAX_TEMPERATURE: Final = 1e3
-"""Above it every token is equally likely."""
-
-_MAX_TOP_K: Final = 2**31 - 1
-_SEEDS: Final = 2**63
+MAX_CHOICES: Final = 8
+"""Most choices of one request (reference, `n`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,49 +32,63 @@ class ChatRequest:
     """What a body asks for.
 
     Attributes:
-        completion: the part that the engine answers.
+        completions: what the engine answers, one for each choice; they differ in their seeds.
+        is_capped: the body asked for more choices than `MAX_CHOICES`.
+        format: what is done about the response format.
         stream: answer with server-sent events.
         include_usage: end the stream with a usage chunk.
         unread_content: some message has a content that is no string and was read as empty.
     """
 
-    completion: CompletionRequest
+    completions: tuple[CompletionRequest, ...]
+    is_capped: bool
+    format: FormatPlan
     stream: bool
     include_usage: bool
     unread_content: bool
 
+    @property
+    def has_logprobs(self) -> bool:
+        """Whether log-probabilities are asked for."""
+        return self.completions[0].top_logprobs is not None
 
-def read_chat_request(params: ChatCompletionParams, content_parts: bool) -> ChatRequest:
+
+def read_chat_request(
+    params: ChatCompletionParams, content_parts: bool, enforce_schema: bool
+) -> ChatRequest:
     """Apply the reference's defaults, aliases and clamps.
 
     Args:
         params: the validated body.
         content_parts: read an array of content parts as its joined texts instead of as empty.
+        enforce_schema: see `read_response_format`.
     """
-    messages = tuple(_message(message, content_parts) for message in params.messages)
+    plan = read_response_format(params, enforce_schema)
+    sampling = read_sampling(params)
+    first = CompletionRequest(
+        model=value_or_none(params.model),
+        messages=tuple(_message(message, content_parts) for message in params.messages),
+        sampling=sampling,
+        max_tokens=_max_tokens(params),
+        stop=_stop(value_or_none(params.stop)),
+        top_logprobs=read_top_logprobs(params),
+        response_format=plan.constraint,
+        enable_thinking=value_or_none(params.enable_thinking),
+        reasoning_budget=_reasoning_budget(params),
+    )
     return ChatRequest(
-        completion=CompletionRequest(
-            model=_or_none(params.model),
-            messages=messages,
-            sampling=Sampling(
-                temperature=_temperature(params.temperature),
-                top_p=min(max(params.top_p, 0.0), 1.0),
-                top_k=min(max(params.top_k, 0), _MAX_TOP_K),
-                seed=_seed(_or_none(params.seed)),
-            ),
-            max_tokens=_max_tokens(params),
-            stop=_stop(_or_none(params.stop)),
+        completions=tuple(
+            replace(first, sampling=replace(sampling, seed=seed_of_choice(sampling.seed, index)))
+            for index in range(min(max(params.n, 1), MAX_CHOICES))
         ),
+        is_capped=params.n > MAX_CHOICES,
+        format=plan,
         stream=params.stream,
         include_usage=(
             not isinstance(params.stream_options, UnsetType) and params.stream_options.include_usage
         ),
         unread_content=any(_is_unread(message, content_parts) for message in params.messages),
     )
-
-
-def _or_none(value: T | UnsetType) -> T | None:
-    return None if isinstance(value, UnsetType) else value
 
 
 def _message(message: ChatMessage, content_parts: bool) -> dict[str, Any]:
@@ -103,22 +116,21 @@ def _is_unread(message: ChatMessage, content_parts: bool) -> bool:
     return not (content_parts and isinstance(content, list))
 
 
-def _temperature(value: float) -> float:
-    return 0.0 if value < MIN_TEMPERATURE else min(value, MAX_TEMPERATURE)
-
-
-def _seed(value: int | float | None) -> int | None:
-    """A seed in [0, 2**63): the number without its fraction, modulo the number of seeds."""
-    return None if value is None else int(value) % _SEEDS
-
-
 def _max_tokens(params: ChatCompletionParams) -> int:
-    asked = _or_none(params.max_tokens)
+    asked = value_or_none(params.max_tokens)
     if asked is None:
-        asked = _or_none(params.max_completion_tokens)
+        asked = value_or_none(params.max_completion_tokens)
     if asked is None:
         return DEFAULT_MAX_TOKENS
     return NON_POSITIVE_MAX_TOKENS if asked <= 0 else min(asked, MAX_TOKENS_LIMIT)
+
+
+def _reasoning_budget(params: ChatCompletionParams) -> int | None:
+    """Most reasoning tokens; 0 for none at all to keep to, None for the model's own."""
+    asked = value_or_none(params.reasoning_budget)
+    if asked is None:
+        asked = value_or_none(params.max_reasoning_tokens)
+    return None if asked is None else min(max(asked, 0), MAX_TOKENS_LIMIT)
 
 
 def _stop(value: Sequence[str] | None) -> tuple[str, ...]:

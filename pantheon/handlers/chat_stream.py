@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Generator, Iterator
 from typing import Final, TypeAlias
 
+from msgspec import UNSET
+
 from pantheon.engine import (
-    Completion,
     ContextOverBudget,
     Failed,
     Finished,
     FinishReason,
+    ReasoningDelta,
     TextDelta,
-    Usage,
 )
 from pantheon.generated.models import (
     ChatCompletionChunk,
@@ -24,7 +26,9 @@ from pantheon.generated.models import (
     ContextOverBudgetEvent,
 )
 from pantheon.generated.operations import ClientConnection, SseComment, SseSentinel
-from pantheon.handlers.chat_answer import ChatIdentity, usage_of
+from pantheon.handlers.chat_answer import ChatIdentity, logprobs_of, request_usage
+from pantheon.handlers.chat_choices import Choice, Choices
+from pantheon.handlers.chat_request import ChatRequest
 
 StreamEvent: TypeAlias = (
     ChatCompletionChunk
@@ -37,89 +41,155 @@ StreamEvent: TypeAlias = (
 POLL_SECONDS: Final = 0.1
 """Longest wait for an event before the client's connection is looked at again."""
 
+KEEPALIVE: Final = SseComment("keep-alive")
+
 _log: Final = logging.getLogger(__name__)
 
 
-class ChatStream:
-    """The events of one streamed completion, whose generation ends with it.
+class ClientGone(Exception):
+    """The client has closed its connection; nobody reads on."""
 
-    A class and not a generator: `close` must cancel the generation also when no event was ever
+
+class ChatStream:
+    """The events of one streamed completion, whose generations end with it.
+
+    A class and not a generator: `close` must cancel the generations also when no event was ever
     asked for, and then no code of a generator has run.
     """
 
     def __init__(
         self,
-        completion: Completion,
-        identity: ChatIdentity,
+        choices: Choices,
+        first: Choice,
+        chat: ChatRequest,
         client: ClientConnection,
-        include_usage: bool,
+        keepalive_s: float,
     ) -> None:
-        self._completion = completion
-        self._identity = identity
+        """Stream choices of which `first` has its row.
+
+        Args:
+            choices: the generations; the stream owns them from now on.
+            first: the first of them.
+            chat: what was asked for.
+            client: who reads.
+            keepalive_s: seconds of silence after which a comment is sent; 0 sends none.
+        """
+        self._choices = choices
+        self._chat = chat
         self._client = client
-        self._include_usage = include_usage
-        self._unfinished = True
-        self._chunks = self._generate()
+        self._keepalive_s = keepalive_s
+        self._poll_s = min(POLL_SECONDS, keepalive_s or POLL_SECONDS)
+        self._identity = ChatIdentity.new(choices.model_id)
+        self._sent_at = time.monotonic()
+        self._events = self._generate(first)
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self
 
     def __next__(self) -> StreamEvent:
-        return next(self._chunks)
+        try:
+            event = next(self._events)
+        except ClientGone:
+            # The end of the stream makes the server call `close`, which cancels.
+            raise StopIteration from None
+        self._sent_at = time.monotonic()
+        return event
 
     def close(self) -> None:
-        """Cancel the generation if it has not ended. Idempotent."""
-        self._chunks.close()
-        if self._unfinished:
-            self._unfinished = False
-            self._completion.cancel()
+        """Cancel the generations that have not ended. Idempotent."""
+        self._events.close()
+        self._choices.close()
 
-    def _generate(self) -> Generator[StreamEvent, None, None]:
-        yield self._chunk(ChatCompletionDelta(role="assistant"))
-        # A client that has gone ends the stream; `close` then cancels the generation.
-        while not self._client.is_gone():
-            try:
-                event = self._completion.next_event(POLL_SECONDS)
-            except Exception:
-                # The status is sent already, so a defect ends the choice like a failure.
-                _log.exception("error in a streamed completion")
-                yield from self._ending("stop")
-                return
-            match event:
-                case TextDelta(text):
-                    yield self._chunk(ChatCompletionDelta(content=text))
-                case Finished(finish_reason, usage):
-                    self._unfinished = False
-                    yield from self._ending(finish_reason, usage)
-                    return
-                case Failed(message):
-                    self._unfinished = False
-                    _log.warning("a streamed generation failed: %s", message)
-                    yield from self._ending("stop")
-                    return
-
-    def _ending(
-        self, finish_reason: FinishReason, usage: Usage | None = None
-    ) -> Generator[StreamEvent, None, None]:
-        yield self._chunk(ChatCompletionDelta(), finish_reason)
-        if usage is not None and self._include_usage:
+    def _generate(self, first: Choice) -> Generator[StreamEvent, None, None]:
+        choice: Choice | None = first
+        while choice is not None:
+            yield self._chunk(choice, ChatCompletionDelta(role="assistant"))
+            yield from self._deltas(choice)
+            # The last closing chunk says how many choices came, so it must be known to be one.
+            following = yield from self._following()
+            yield self._closing_chunk(choice, is_last=following is None)
+            choice = following
+        if self._chat.include_usage and self._choices.finished:
             yield ChatCompletionUsageChunk(
                 id=self._identity.id,
                 created=self._identity.created,
                 model=self._identity.model,
                 choices=[],
-                usage=usage_of(usage),
+                usage=request_usage(self._choices.finished),
             )
         yield SseSentinel.DONE
 
-    def _chunk(
-        self, delta: ChatCompletionDelta, finish_reason: FinishReason | None = None
-    ) -> ChatCompletionChunk:
+    def _deltas(self, choice: Choice) -> Generator[StreamEvent, None, None]:
+        while True:
+            self._check_client()
+            try:
+                event = choice.next_event(self._poll_s)
+            except Exception:
+                # The status is sent already, so a defect ends the choice like a failure.
+                _log.exception("error in a streamed completion")
+                return
+            match event:
+                case TextDelta(text):
+                    yield self._chunk(choice, ChatCompletionDelta(content=text), event)
+                case ReasoningDelta(text):
+                    yield self._chunk(choice, ChatCompletionDelta(reasoning_content=text))
+                case Finished() | Failed():
+                    return
+                case None:
+                    yield from self._keepalive()
+
+    def _following(self) -> Generator[StreamEvent, None, Choice | None]:
+        """The next choice once it has its row; None when there is no further one."""
+        while self._choices.has_waiting:
+            self._check_client()
+            choice = self._choices.poll(self._poll_s)
+            if choice is not None:
+                return choice
+            yield from self._keepalive()
+        return None
+
+    def _check_client(self) -> None:
+        if self._client.is_gone():
+            raise ClientGone
+
+    def _keepalive(self) -> Generator[StreamEvent, None, None]:
+        if self._keepalive_s and time.monotonic() - self._sent_at >= self._keepalive_s:
+            yield KEEPALIVE
+
+    def _closing_chunk(self, choice: Choice, is_last: bool) -> ChatCompletionChunk:
+        end = choice.finished
+        reason: FinishReason = "stop" if end is None else end.finish_reason
+        closed = False if end is None else end.format_closed
+        n_status = self._choices.count_status if is_last else None
         return ChatCompletionChunk(
             id=self._identity.id,
             created=self._identity.created,
             model=self._identity.model,
-            choices=[ChatCompletionChunkChoice(index=0, delta=delta, finish_reason=finish_reason)],
+            choices=[
+                ChatCompletionChunkChoice(
+                    index=choice.index, delta=ChatCompletionDelta(), finish_reason=reason
+                )
+            ],
+            response_format_status=self._chat.format.status_after(closed) or UNSET,
+            n_status=n_status or UNSET,
+        )
+
+    def _chunk(
+        self, choice: Choice, delta: ChatCompletionDelta, text: TextDelta | None = None
+    ) -> ChatCompletionChunk:
+        tokens = text.logprobs if text is not None else ()
+        return ChatCompletionChunk(
+            id=self._identity.id,
+            created=self._identity.created,
+            model=self._identity.model,
+            choices=[
+                ChatCompletionChunkChoice(
+                    index=choice.index,
+                    delta=delta,
+                    finish_reason=None,
+                    logprobs=logprobs_of(tokens) if tokens else UNSET,
+                )
+            ],
         )
 
 

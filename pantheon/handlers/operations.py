@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from pantheon.engine import Engine
 from pantheon.generated import operations as ops
-from pantheon.handlers.chat import ChatCompletions
+from pantheon.handlers.chat import ChatCompletions, ChatOptions
 from pantheon.handlers.status import die_list, health, instance_list, model_list
 
 
 class EngineOperations(ops.Operations):
     """Implements the generated operations. Holds no state of its own beside the engine."""
 
-    def __init__(self, engine: Engine, content_parts: bool = False) -> None:
+    def __init__(self, engine: Engine, chat: ChatOptions | None = None) -> None:
         """Wrap an engine.
 
         Args:
             engine: what answers.
-            content_parts: read message contents that are arrays of text parts (an addition to
-                the reference, which reads them as empty).
+            chat: options of chat completions; None for those of the reference.
         """
         self._engine = engine
-        self._chat = ChatCompletions(engine, content_parts)
+        self._chat = ChatCompletions(engine, chat or ChatOptions())
 
     def get_health(self, request: ops.GetHealthRequest) -> ops.GetHealthResponse:
         return ops.GetHealth200Json(health(self._engine.platform()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import falcon
 import msgspec
@@ -16,12 +16,21 @@ from pantheon.http.json_body import MalformedJson, parse_json
 from pantheon.http.schema import RequestSchemas
 from pantheon.http.sse import CONTENT_TYPE, SseBody
 
+_MAX_CLIENT_NAME: Final = 200
+
 
 class SocketClient:
     """The client at the other end of a request's socket."""
 
     def __init__(self, environ: dict[str, Any]) -> None:
         self._socket = environ.get("gunicorn.socket")
+        address, agent = environ.get("REMOTE_ADDR", ""), environ.get("HTTP_USER_AGENT", "")
+        self._name = f"{address} {agent}".strip()[:_MAX_CLIENT_NAME]
+
+    @property
+    def name(self) -> str:
+        """Address and User-Agent, cut to 200 characters. Forwarded headers are ignored."""
+        return self._name
 
     def is_gone(self) -> bool:
         """Whether the client has closed the connection; never, where there is no socket."""

@@ -81,6 +81,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generated]:
 class Client:
     """A connection that stays open."""
 
+    name = "a test"
+
     def is_gone(self) -> bool:
         return False
 

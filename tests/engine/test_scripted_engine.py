@@ -16,8 +16,10 @@ from pantheon.engine import (
     Event,
     Failed,
     Finished,
+    JsonFormat,
     ModelNotFound,
     NoModelsLoaded,
+    ReasoningDelta,
     ServerBusy,
     ServerShuttingDown,
     TextDelta,
@@ -176,3 +178,67 @@ def test_closing_ends_everything() -> None:
         queued.wait_admitted(0)
     with pytest.raises(ServerShuttingDown):
         engine.submit(ask())
+
+
+def play(script: Script, **fields: object) -> list[Event]:
+    return run(ScriptedEngine(script=lambda _: script).submit(ask(**fields)))
+
+
+def test_reasoning_comes_first_and_keeps_to_its_budget_and_switch() -> None:
+    script = Script(tokens=("c",), reasoning=("a", " b"))
+    assert play(script)[:-1] == [ReasoningDelta("a"), ReasoningDelta(" b"), TextDelta("c")]
+    assert play(script, reasoning_budget=1)[:-1] == [ReasoningDelta("a"), TextDelta("c")]
+    assert play(script, reasoning_budget=0)[:-1] == play(script)[:-1]
+    assert play(script, enable_thinking=False)[:-1] == [TextDelta("c")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "tokens"), [(1, "length", 1), (2, "length", 2), (3, "stop", 4)]
+)
+def test_limit_counts_reasoning_and_answer(limit: int, reason: str, tokens: int) -> None:
+    end = play(Script(tokens=("c",), reasoning=("a", "b")), max_tokens=limit)[-1]
+    assert isinstance(end, Finished)
+    assert (end.finish_reason, end.usage.completion_tokens) == (reason, tokens)
+
+
+def test_logprobs_come_with_the_text_of_their_tokens() -> None:
+    script = Script(tokens=("a", " b", " c"), tokens_per_event=2)
+    first, second, _end = play(script, top_logprobs=2)
+    assert isinstance(first, TextDelta) and isinstance(second, TextDelta)
+    assert [token.text for token in first.logprobs] == ["a", " b"]
+    assert [token.text for token in second.logprobs] == [" c"]
+    assert [len(token.alternatives) for token in first.logprobs] == [2, 2]
+    assert play(script)[0] == TextDelta("a b")
+
+
+@pytest.mark.parametrize(
+    ("script", "fields", "closed"),
+    [
+        (Script(tokens=("{}",)), {}, None),
+        (Script(tokens=("{}",)), {"response_format": JsonFormat()}, True),
+        (Script(format_closed=False), {"response_format": JsonFormat()}, False),
+        (Script(tokens=("{", "}")), {"response_format": JsonFormat(), "max_tokens": 1}, False),
+    ],
+)
+def test_end_says_whether_the_format_is_closed(
+    script: Script, fields: dict[str, object], closed: bool | None
+) -> None:
+    end = play(script, **fields)[-1]
+    assert isinstance(end, Finished)
+    assert end.format_closed is closed
+
+
+def test_script_may_end_as_a_loop() -> None:
+    end = play(Script(tokens=("a",), ends_as="repetition_loop"))[-1]
+    assert isinstance(end, Finished)
+    assert (end.finish_reason, end.usage.completion_tokens) == ("repetition_loop", 1)
+
+
+def test_place_in_the_queue_that_is_overdue_gets_no_row() -> None:
+    engine = ScriptedEngine([scripted_model(rows=1)], queue_wait_s=0.01)
+    first, second = engine.submit(ask()), engine.submit(ask())
+    time.sleep(0.02)
+    first.cancel()
+    with pytest.raises(ServerBusy):
+        second.wait_admitted(0)
+    assert engine.rows_in_use == 0

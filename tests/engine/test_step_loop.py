@@ -9,23 +9,35 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Listed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pytest
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.cache import PagePool
 from pantheon.engine.completion import EventStream
+from pantheon.engine.constraint import Constraint
 from pantheon.engine.errors import ServerBusy, ServerShuttingDown
 from pantheon.engine.events import Event, Failed, Finished, TextDelta
 from pantheon.engine.generation import Generation
 from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.scheduler import Scheduler, Sequence
 from pantheon.engine.step_loop import StepLoop
+from pantheon.engine.token_mask import TokenMask
 
 _WAIT_S = 10.0
 
 
+class _TokenBytes:
+    def get(self, token: int, *, special: bool = False) -> bytes:
+        return b"x"
+
+
 class _Decoder:
+    between_characters = True
+
     def push(self, token_id: int) -> str:
         return f"{token_id} "
 
@@ -37,8 +49,8 @@ class _Decoder:
 class _Tokens:
     values: list[int]
 
-    def read(self) -> list[int]:
-        return self.values
+    def read(self) -> list[SampledToken]:
+        return [SampledToken(value) for value in self.values]
 
 
 @dataclass
@@ -49,6 +61,8 @@ class _Runner:
     steps: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     fail_at: int | None = None
     resets: int = 0
+    started: list[int] = field(default_factory=list)
+    masks: list[TokenMask | None] = field(default_factory=list)
 
     def _step(self, kind: str, rows: tuple[int, ...]) -> None:
         assert self.gate.wait(_WAIT_S)
@@ -63,7 +77,9 @@ class _Runner:
         pages: Listed[int],
         row: int,
         sampling: RowSampling,
+        mask: TokenMask | None,
     ) -> _Tokens:
+        self.masks.append(mask)
         self._step("prefill", (row,))
         return _Tokens([start + len(tokens)])
 
@@ -73,9 +89,14 @@ class _Runner:
         positions: Listed[int],
         pages: Listed[Listed[int]],
         sampling: Listed[RowSampling],
+        masks: Listed[TokenMask | None],
     ) -> _Tokens:
+        self.masks.extend(masks)
         self._step("decode", tuple(rows))
         return _Tokens([position + 1 for position in positions])
+
+    def start_row(self, row: int, sampling: RowSampling) -> None:
+        self.started.append(row)
 
     def reset(self) -> None:
         self.resets += 1
@@ -87,12 +108,27 @@ class _Bench:
     runner: _Runner
     scheduler: Scheduler
 
-    def submit(self, prompt: int, limit: int, end: frozenset[int] = frozenset()) -> EventStream:
+    def submit(
+        self,
+        prompt: int,
+        limit: int,
+        end: frozenset[int] = frozenset(),
+        constraint: Constraint | None = None,
+    ) -> EventStream:
         sequence = Sequence(tuple(range(prompt)), limit, queued_at=self.loop.now())
         stream = EventStream("tiny", lambda: self.loop.cancel(sequence))
-        answer = Answer(_Decoder(), (), end, limit)
+        answer = Answer(
+            decoder=_Decoder(),
+            token_bytes=_TokenBytes(),
+            stops=(),
+            end_tokens=end,
+            limit=limit,
+            reasoning=None,
+            top_logprobs=None,
+            stop_repetition=False,
+        )
         sampling = RowSampling(0.0, 1.0, 0, 0)
-        self.loop.submit(Generation(sequence, sampling, answer, stream, kv_cap=64))
+        self.loop.submit(Generation(sequence, sampling, answer, stream, 64, constraint))
         return stream
 
 
@@ -225,3 +261,70 @@ def test_close_ends_running_and_waiting_requests() -> None:
             waiting.wait_admitted(_WAIT_S)
         with pytest.raises(ServerShuttingDown):
             bench.submit(prompt=3, limit=2)
+
+
+class _Countdown:
+    """A constraint whose mask is the number of tokens taken; complete after `last` of them."""
+
+    free_ahead = False
+    dead = False
+
+    def __init__(self, last: int) -> None:
+        self.taken = 0
+        self._last = last
+
+    @property
+    def complete(self) -> bool:
+        return self.taken == self._last
+
+    @property
+    def closed(self) -> bool:
+        return self.complete
+
+    def mask(self) -> TokenMask:
+        return np.array([self.taken], np.uint32)
+
+    def accept(self, token_id: int) -> None:
+        self.taken += 1
+
+
+def test_a_constrained_row_is_masked_by_what_it_sampled_before() -> None:
+    """No step is dispatched for it before its last token was read."""
+    with _bench() as bench:
+        bench.runner.gate.set()
+        constraint: Any = _Countdown(last=4)
+        events = _all_events(bench.submit(prompt=3, limit=50, constraint=constraint))
+        masks = [None if mask is None else int(mask[0]) for mask in bench.runner.masks]
+        assert masks == [0, 1, 2, 3]
+        assert _text(events) == "3 4 5 6 "
+        end = events[-1]
+        assert isinstance(end, Finished)
+        assert (end.finish_reason, end.format_closed) == ("stop", True)
+
+
+def test_a_row_beside_a_constrained_one_keeps_its_answer() -> None:
+    with _bench() as bench:
+        constraint: Any = _Countdown(last=3)
+        free = bench.submit(prompt=3, limit=6)
+        bound = bench.submit(prompt=3, limit=50, constraint=constraint)
+        bench.runner.gate.set()
+        assert _text(_all_events(bound)) == "3 4 5 "
+        assert _text(_all_events(free)) == "3 4 5 6 7 8 "
+
+
+def test_a_format_that_does_not_close_within_the_limit_says_so() -> None:
+    """Reference, `response_format_status` not_enforced."""
+    with _bench() as bench:
+        bench.runner.gate.set()
+        constraint: Any = _Countdown(last=9)
+        end = _all_events(bench.submit(prompt=3, limit=2, constraint=constraint))[-1]
+        assert isinstance(end, Finished)
+        assert (end.finish_reason, end.format_closed) == ("length", False)
+
+
+def test_every_sequence_prepares_its_row_once() -> None:
+    with _bench(rows=1) as bench:
+        bench.runner.gate.set()
+        for _ in range(2):
+            _all_events(bench.submit(prompt=20, limit=2))
+        assert bench.runner.started == [0, 0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
-
 import pytest
 
 from pantheon.engine import (
@@ -13,54 +10,18 @@ from pantheon.engine import (
     GenerationFailed,
     ServerBusy,
 )
-from pantheon.engine.testing import Script, ScriptedEngine, scripted_model
+from pantheon.engine.testing import Script, scripted_model
 from pantheon.generated.models import (
     ChatCompletionChunk,
-    ChatCompletionParams,
     ChatCompletionUsageChunk,
     ContextOverBudgetEvent,
 )
 from pantheon.generated.operations import (
-    CreateChatCompletion200EventStream,
     CreateChatCompletion200Json,
     CreateChatCompletion500Json,
-    CreateChatCompletionRequest,
     SseSentinel,
 )
-from pantheon.generated.parsing import to_model
-from pantheon.handlers.chat import ChatCompletions
-
-
-class Client:
-    """A client that stays for a number of looks at it."""
-
-    def __init__(self, looks: int = 10**9) -> None:
-        self._looks = looks
-
-    def is_gone(self) -> bool:
-        self._looks -= 1
-        return self._looks < 0
-
-
-def engine_that(script: Script, **options: Any) -> ScriptedEngine:
-    return ScriptedEngine(script=lambda _: script, **options)
-
-
-def request(client: Client | None = None, **fields: Any) -> CreateChatCompletionRequest:
-    body = {"messages": [{"role": "user", "content": "one two"}], **fields}
-    return CreateChatCompletionRequest(
-        client=client or Client(), body=to_model(body, ChatCompletionParams), x_session_id=None
-    )
-
-
-def create(engine: ScriptedEngine, **fields: Any) -> Any:
-    return ChatCompletions(engine, content_parts=False).create(request(**fields))
-
-
-def stream(engine: ScriptedEngine, client: Client | None = None, **fields: Any) -> Any:
-    response = create(engine, client=client, stream=True, **fields)
-    assert isinstance(response, CreateChatCompletion200EventStream)
-    return response.events
+from tests.handlers.calls import Client, create, engine_that, stream
 
 
 def test_answer_has_text_reason_and_usage() -> None:
@@ -211,16 +172,6 @@ def test_over_budget_is_one_event_in_a_stream_and_an_error_otherwise() -> None:
     assert (event.error.kv_used, event.error.kv_cap) == (3, 2)
     with pytest.raises(ContextOverBudget):
         create(engine)
-
-
-def test_lost_content_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    chat = ChatCompletions(engine_that(Script()), content_parts=False)
-    parts = [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            chat.create(request(messages=parts))
-    (record,) = caplog.records
-    assert "PANTHEON_CONTENT_PARTS" in record.getMessage()
 
 
 def _completion_request() -> CompletionRequest:

@@ -1,12 +1,11 @@
-"""One test per row of the reference's request table that this server reads so far."""
+"""From bodies to what the engine is asked (reference, request body)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pantheon.engine import CompletionRequest
 from pantheon.generated.models import ChatCompletionParams
@@ -16,31 +15,35 @@ from pantheon.handlers.chat_request import ChatRequest, read_chat_request
 
 def read(content_parts: bool = False, **fields: Any) -> ChatRequest:
     body = {"messages": [{"role": "user", "content": "hi"}], **fields}
-    return read_chat_request(to_model(body, ChatCompletionParams), content_parts)
+    return read_chat_request(
+        to_model(body, ChatCompletionParams), content_parts, enforce_schema=False
+    )
 
 
 def completion(**fields: Any) -> CompletionRequest:
-    return read(**fields).completion
+    return read(**fields).completions[0]
 
 
 def messages(*given_messages: Any, **options: Any) -> list[Any]:
-    return list(read(messages=list(given_messages), **options).completion.messages)
+    return list(read(messages=list(given_messages), **options).completions[0].messages)
 
 
 def test_defaults() -> None:
     chat = read()
-    assert chat.completion.model is None
-    sampling = chat.completion.sampling
+    assert chat.completions[0].model is None
+    sampling = chat.completions[0].sampling
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.7, 0.95, 40)
     assert sampling.seed is None
-    assert chat.completion.max_tokens == 1024
-    assert chat.completion.stop == ()
+    assert chat.completions[0].max_tokens == 1024
+    assert chat.completions[0].stop == ()
     assert (chat.stream, chat.include_usage, chat.unread_content) == (False, False, False)
 
 
 def test_null_means_absent() -> None:
     names = ["model", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens"]
-    names += ["stop", "stream", "stream_options", "seed"]
+    names += ["stop", "stream", "stream_options", "seed", "presence_penalty", "frequency_penalty"]
+    names += ["logit_bias", "logprobs", "top_logprobs", "n", "response_format", "enable_thinking"]
+    names += ["reasoning_budget", "max_reasoning_tokens", "tools", "tool_choice", "session_id"]
     assert read(**dict.fromkeys(names)) == read()
 
 
@@ -118,33 +121,6 @@ def test_max_tokens(fields: dict[str, Any], expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_temperature", "expected"),
-    [(0, 0.0), (-3, 0.0), (1, 1.0), (1e-300, 0.0), (2.5, 2.5), (1e300, 1000.0), (10**300, 1000.0)],
-)
-def test_temperature_is_greedy_from_zero_down(given_temperature: float, expected: float) -> None:
-    assert completion(temperature=given_temperature).sampling.temperature == expected
-
-
-@given(st.integers(-(10**307), 10**307) | st.floats(allow_nan=False, allow_infinity=False))
-def test_sampling_is_always_in_single_precision_range(number: int | float) -> None:
-    sampling = completion(temperature=number, top_p=number, seed=number).sampling
-    assert sampling.temperature == 0 or 1e-6 <= sampling.temperature <= 1e3
-    assert 0 <= sampling.top_p <= 1
-    assert sampling.seed is not None
-    assert 0 <= sampling.seed < 2**63
-
-
-@pytest.mark.parametrize(("given_k", "expected"), [(0, 0), (-1, 0), (40, 40), (10**100, 2**31 - 1)])
-def test_top_k(given_k: int, expected: int) -> None:
-    assert completion(top_k=given_k).sampling.top_k == expected
-
-
-@pytest.mark.parametrize(("seed", "expected"), [(0, 0), (7, 7), (7.9, 7), (2**63 + 1, 1)])
-def test_seed_is_any_number(seed: float, expected: int) -> None:
-    assert completion(seed=seed).sampling.seed == expected
-
-
-@pytest.mark.parametrize(
     ("stop", "expected"),
     [
         ("a", ("a",)),
@@ -164,13 +140,73 @@ def test_stream_options() -> None:
     assert not read(stream=True, stream_options={}).include_usage
 
 
-def test_fields_of_features_to_come_are_accepted() -> None:
-    fields = {
-        "n": 3,
-        "tools": [{"type": "function"}],
-        "logprobs": True,
-        "presence_penalty": 1.5,
-        "response_format": {"type": "json_object"},
-        "x": object,
-    }
-    assert completion(**fields) == completion()
+@pytest.mark.parametrize(
+    ("n", "choices", "capped"),
+    [
+        (1, 1, False),
+        (3, 3, False),
+        (8, 8, False),
+        (9, 8, True),
+        (10**300, 8, True),
+        (0, 1, False),
+        (-1, 1, False),
+        (2.0, 2, False),
+        (None, 1, False),
+    ],
+)
+def test_n_is_between_one_and_eight(n: Any, choices: int, capped: bool) -> None:
+    """Reference, `n`: capped at 8; zero and less count as one."""
+    chat = read(n=n)
+    assert (len(chat.completions), chat.is_capped) == (choices, capped)
+
+
+def test_choice_i_uses_seed_plus_i() -> None:
+    assert [c.sampling.seed for c in read(n=3, seed=7).completions] == [7, 8, 9]
+    assert [c.sampling.seed for c in read(n=2, seed=2**63 - 1).completions] == [2**63 - 1, 0]
+
+
+def test_choices_without_a_seed_draw_their_own() -> None:
+    assert [c.sampling.seed for c in read(n=3).completions] == [None, None, None]
+
+
+def test_choices_differ_in_their_seeds_alone() -> None:
+    first, second = read(n=2, seed=1, max_tokens=5, stop="x").completions
+    assert replace(second, sampling=first.sampling) == first
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"reasoning_budget": 5}, 5),
+        ({"max_reasoning_tokens": 5}, 5),
+        ({"reasoning_budget": 3, "max_reasoning_tokens": 9}, 3),
+        ({"reasoning_budget": None, "max_reasoning_tokens": 9}, 9),
+        ({"reasoning_budget": 0, "max_reasoning_tokens": 9}, 0),
+        ({"reasoning_budget": -(10**300)}, 0),
+        ({"reasoning_budget": 10**12}, 1_048_576),
+        ({"reasoning_budget": 1}, 1),
+    ],
+)
+def test_reasoning_budget(fields: dict[str, Any], expected: int | None) -> None:
+    """Reference, `reasoning_budget`: wins over its alias; zero or negative disables it."""
+    assert completion(**fields).reasoning_budget == expected
+
+
+@pytest.mark.parametrize("value", [True, False, None])
+def test_enable_thinking_is_passed_on(value: bool | None) -> None:
+    assert completion(enable_thinking=value).enable_thinking is value
+
+
+@pytest.mark.parametrize("content", [{"content": None}, {}, {"content": ""}])
+@pytest.mark.parametrize("calls", [[{"id": "c", "function": {"name": "f"}}], []])
+def test_message_with_tool_calls_and_no_content_is_kept(content: Any, calls: Any) -> None:
+    turn = {"role": "assistant", "tool_calls": calls, **content}
+    chat = read(messages=[turn, {"role": "tool", "tool_call_id": "c", "content": "r"}])
+    assert [m["role"] for m in chat.completions[0].messages] == ["assistant", "tool"]
+    assert chat.completions[0].messages[0]["content"] == ""
+    assert not chat.unread_content
+
+
+def test_unknown_fields_are_ignored() -> None:
+    assert read(min_p=0.1, unknown={"deep": [None]}) == read()

@@ -32,6 +32,14 @@ def serve_tiny(options: str = "", count: int = 1, **environment: str) -> Iterato
 
 
 @contextmanager
+def serve_minicpm5(**environment: str) -> Iterator[Server]:
+    """The same over the tiny think-style model with two rows."""
+    path = golden_file("models/llama-minicpm5-f32.gguf")
+    with _serve(f"path={path},ctx_cap=512,max_sessions=2", **environment) as server:
+        yield server
+
+
+@contextmanager
 def _serve(models: str, **environment: str) -> Iterator[Server]:
     settings = {
         "PANTHEON_MODELS": models,

@@ -1,12 +1,26 @@
 """`application` for gunicorn over a ScriptedEngine; the same HTTP as `pantheon.app`.
 
-What a generation does is said by its last message: `words 5` answers five words, `slow 100`
-one word every 0.1 s (as many as max_tokens allows), `fail 2` fails after two words, `refuse busy`
-and its like are refused by the engine, `overflow` exceeds the window; anything else is echoed.
+What a generation does is said by its last message; anything unknown is echoed.
+
+| message | what comes |
+|---|---|
+| `words 5`, `pairs 4` | so many words, one or two for each event |
+| `think 3 2` | three words of reasoning, then two of the answer |
+| `open 2`, `loop 2` | two words, the format left open; two words that end as a loop |
+| `slow 100` | one word every 0.1 s, as many as max_tokens allows |
+| `pause 500` | one word after 0.5 s |
+| `asked` | what the engine was asked, as JSON |
+| `fail 2` | fails after two words |
+| `fail seed 8`, `busy seed 8` | three words, but a choice with that seed fails, is refused |
+| `refuse busy` and its like | the engine refuses |
+| `overflow` | exceeds the window |
+| `defect` | an exception that no one expects |
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +53,25 @@ def script(request: CompletionRequest) -> Script:
     match str(request.messages[-1]["content"]).split():
         case ["words", count]:
             return Script(tokens=words(int(count)))
+        case ["pairs", count]:
+            return Script(tokens=words(int(count)), tokens_per_event=2)
+        case ["think", reasoning, count]:
+            thought = tuple(f"{' ' if index else ''}t{index}" for index in range(int(reasoning)))
+            return Script(tokens=words(int(count)), reasoning=thought)
+        case ["open", count]:
+            return Script(tokens=words(int(count)), format_closed=False)
+        case ["loop", count]:
+            return Script(tokens=words(int(count)), ends_as="repetition_loop")
+        case ["asked"]:
+            return Script(tokens=(json.dumps(dataclasses.asdict(request)),))
+        case ["fail", "seed", seed]:
+            fails = request.sampling.seed == int(seed)
+            return Script(tokens=words(3), fails_after=1 if fails else None)
+        case ["busy", "seed", seed]:
+            refusal = REFUSALS["busy"]() if request.sampling.seed == int(seed) else None
+            return Script(tokens=words(3), refusal=refusal)
+        case ["pause", milliseconds]:
+            return Script(tokens=words(1), token_seconds=int(milliseconds) / 1000)
         case ["slow", milliseconds]:
             return Script(tokens=words(request.max_tokens), token_seconds=int(milliseconds) / 1000)
         case ["fail", count]:

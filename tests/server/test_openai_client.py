@@ -92,3 +92,24 @@ def test_client_sees_a_refusal_as_its_own_error(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(model="any", messages=[])
     assert caught.value.type == "invalid_request_error"
+
+
+def test_client_reads_choices_and_logprobs(client: openai.OpenAI, model: str) -> None:
+    completion = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "Say hello to the world."}],
+        max_tokens=4,
+        n=2,
+        seed=1,
+        logprobs=True,
+        top_logprobs=2,
+    )
+    assert [choice.index for choice in completion.choices] == [0, 1]
+    for choice in completion.choices:
+        assert choice.logprobs is not None and choice.logprobs.content
+        for token in choice.logprobs.content:
+            assert token.logprob <= 0
+            assert token.bytes is not None and bytes(token.bytes)
+            assert len(token.top_logprobs) == 2
+    assert completion.usage is not None
+    assert completion.usage.completion_tokens > 4

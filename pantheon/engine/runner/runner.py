@@ -17,9 +17,23 @@ from pantheon.engine.model import Architecture, ModelConfig, Parameters
 from pantheon.engine.model.kv_cache import allocate
 from pantheon.engine.model.parameters import held_bytes
 from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.runner.adjustment import (
+    RowHistory,
+    batch_adjustments,
+    bias_vector,
+)
 from pantheon.engine.runner.buckets import PREFILL_CHUNKS, decode_batches, smallest_bucket
-from pantheon.engine.runner.sampling import SamplingBatch, batch_rows
-from pantheon.engine.runner.steps import DeviceState, decode_step, prefill_step
+from pantheon.engine.runner.sampling import batch_rows
+from pantheon.engine.runner.steps import (
+    ChoiceBatch,
+    Chosen,
+    DeviceState,
+    decode_step,
+    prefill_step,
+    start_row_step,
+)
+from pantheon.engine.sampled_token import SampledToken
+from pantheon.engine.token_mask import TokenMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +61,33 @@ class Capacity:
 class Sampled:
     """Tokens that a dispatched step will have sampled, in the order of its rows."""
 
-    def __init__(self, tokens: jax.Array, count: int) -> None:
-        """Hold the step's output; `count` leading entries are no padding."""
-        self._tokens = tokens
-        self._count = count
+    def __init__(self, chosen: Chosen, rows: Sequence[RowSampling]) -> None:
+        """Hold the step's output; entries past those of `rows` are padding."""
+        self._chosen = chosen
+        self._rows = tuple(rows)
 
-    def read(self) -> list[int]:
+    def read(self) -> list[SampledToken]:
         """Wait for the step and return its tokens."""
-        return [int(token) for token in np.asarray(self._tokens)[: self._count]]
+        tokens = np.asarray(self._chosen.tokens).tolist()
+        if all(row.top_logprobs is None for row in self._rows):
+            return [SampledToken(token) for token in tokens[: len(self._rows)]]
+        chosen, top, top_tokens = (np.asarray(part) for part in self._chosen.logprobs)
+        return [
+            SampledToken(tokens[index])
+            if row.top_logprobs is None
+            else SampledToken(
+                tokens[index],
+                float(chosen[index]),
+                tuple(
+                    zip(
+                        top_tokens[index, : row.top_logprobs].tolist(),
+                        top[index, : row.top_logprobs].tolist(),
+                        strict=True,
+                    )
+                ),
+            )
+            for index, row in enumerate(self._rows)
+        ]
 
 
 class Runner:
@@ -80,6 +113,10 @@ class Runner:
         """How often a step was traced. It must not grow after `compile`."""
         self._prefill_jit = self._jit(prefill_step, architecture)
         self._decode_jit = self._jit(decode_step, architecture)
+        self._start_row_jit = jax.jit(start_row_step, donate_argnums=0)
+        self._start_row: Callable[..., Any] | None = None
+        self._biased: set[int] = set()
+        """Rows whose bias on the device is not zero."""
         self._prefill: dict[int, Callable[..., Any]] = {}
         self._decode: dict[int, Callable[..., Any]] = {}
 
@@ -90,6 +127,9 @@ class Runner:
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
+        self._biased.clear()
+        # The old arrays go before the new ones come: memory may not hold both.
+        del self._state
         self._state = self._empty_state()
 
     def _empty_state(self) -> DeviceState:
@@ -102,7 +142,12 @@ class Runner:
             config.head_dim,
             jnp.dtype(jnp.float32),
         )
-        return DeviceState(cache, jnp.zeros(capacity.rows + 1, jnp.int32))
+        rows = capacity.rows + 1
+        history = RowHistory(
+            counts=jnp.zeros((rows, config.vocabulary), jnp.int32),
+            bias=jnp.zeros((rows, config.vocabulary), jnp.float32),
+        )
+        return DeviceState(cache, jnp.zeros(rows, jnp.int32), history)
 
     def _jit(self, step: Callable[..., Any], architecture: Architecture) -> Any:
         bound = functools.partial(step, architecture, self._config, self._capacity.page_size)
@@ -130,12 +175,25 @@ class Runner:
             progress(f"compiled {done}/{total}: {kind} of {size} ({took:.1f} s)")
             return compiled
 
+        bias = bias_vector((), self._config.vocabulary)
+        self._start_row = self._start_row_jit.lower(self._state, np.int32(0), bias).compile()
         for chunk in PREFILL_CHUNKS:
-            arguments = self._prefill_arguments([0], 0, (0,), 0, RowSampling(0, 1, 0, 0), chunk)
+            greedy = RowSampling(0, 1, 0, 0)
+            arguments = self._prefill_arguments([0], 0, (0,), 0, greedy, None, chunk)
             self._prefill[chunk] = build("prefill", chunk, self._prefill_jit, arguments)
         for batch in batches:
-            arguments = self._decode_arguments([], [], [], [], batch)
+            arguments = self._decode_arguments([], [], [], [], [], batch)
             self._decode[batch] = build("decode", batch, self._decode_jit, arguments)
+
+    def start_row(self, row: int, sampling: RowSampling) -> None:
+        """Prepare a row for a new sequence. Before the first step of the sequence."""
+        if not sampling.logit_bias and row not in self._biased:
+            return
+        if self._start_row is None:
+            raise RuntimeError("compile must run before the first sequence")
+        bias = bias_vector(sampling.logit_bias, self._config.vocabulary)
+        self._state = self._start_row(self._state, np.int32(row), bias)
+        (self._biased.add if sampling.logit_bias else self._biased.discard)(row)
 
     def prefill(
         self,
@@ -144,17 +202,19 @@ class Runner:
         pages: Sequence[int],
         row: int,
         sampling: RowSampling,
+        mask: TokenMask | None = None,
     ) -> Sampled:
         """Dispatch the prefill of one chunk; its last token's successor is sampled.
 
         Args:
             tokens: 1 to `PREFILL_CHUNKS[-1]` tokens at positions `start` and on.
             pages: the sequence's pages in order; they hold `start + len(tokens)` tokens.
+            mask: tokens that may be sampled; None allows all.
         """
         chunk = smallest_bucket(PREFILL_CHUNKS, len(tokens))
-        arguments = self._prefill_arguments(tokens, start, pages, row, sampling, chunk)
-        sampled, self._state = self._prefill[chunk](self._parameters, self._state, *arguments)
-        return Sampled(sampled, 1)
+        arguments = self._prefill_arguments(tokens, start, pages, row, sampling, mask, chunk)
+        chosen, self._state = self._prefill[chunk](self._parameters, self._state, *arguments)
+        return Sampled(chosen, [sampling])
 
     def decode(
         self,
@@ -162,12 +222,14 @@ class Runner:
         positions: Sequence[int],
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
+        masks: Sequence[TokenMask | None] | None = None,
     ) -> Sampled:
         """Dispatch one decode step over some rows, each fed its newest token at its position."""
         batch = smallest_bucket(tuple(self._decode), len(rows))
-        arguments = self._decode_arguments(rows, positions, pages, sampling, batch)
-        sampled, self._state = self._decode[batch](self._parameters, self._state, *arguments)
-        return Sampled(sampled, len(rows))
+        masks = [None] * len(rows) if masks is None else masks
+        arguments = self._decode_arguments(rows, positions, pages, sampling, masks, batch)
+        chosen, self._state = self._decode[batch](self._parameters, self._state, *arguments)
+        return Sampled(chosen, sampling)
 
     def _table(self, pages: Sequence[int]) -> Int[np.ndarray, " blocks"]:
         table = np.zeros(self._capacity.table_width, np.int32)
@@ -181,8 +243,9 @@ class Runner:
         pages: Sequence[int],
         row: int,
         sampling: RowSampling,
+        mask: TokenMask | None,
         chunk: int,
-    ) -> tuple[np.ndarray | np.int32 | SamplingBatch, ...]:
+    ) -> tuple[np.ndarray | np.int32 | ChoiceBatch, ...]:
         padded = np.zeros(chunk, np.int32)
         padded[: len(tokens)] = tokens
         following = start + len(tokens)
@@ -192,7 +255,21 @@ class Runner:
             np.int32(len(tokens)),
             self._table(pages),
             np.int32(row),
-            batch_rows([sampling], [following], 1, self._config.tokens),
+            self._choice([sampling], [following], [mask], 1),
+        )
+
+    def _choice(
+        self,
+        rows: Sequence[RowSampling],
+        positions: Sequence[int],
+        masks: Sequence[TokenMask | None],
+        batch: int,
+    ) -> ChoiceBatch:
+        wanted = any(row.top_logprobs is not None for row in rows)
+        return ChoiceBatch(
+            batch_rows(rows, positions, batch, self._config.tokens),
+            batch_adjustments(rows, masks, batch, self._config.vocabulary),
+            np.bool_(wanted),  # type: ignore[arg-type]
         )
 
     def _decode_arguments(
@@ -201,8 +278,9 @@ class Runner:
         positions: Sequence[int],
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
+        masks: Sequence[TokenMask | None],
         batch: int,
-    ) -> tuple[np.ndarray | SamplingBatch, ...]:
+    ) -> tuple[np.ndarray | ChoiceBatch, ...]:
         padded_rows = np.full(batch, self._capacity.rows, np.int32)
         padded_rows[: len(rows)] = rows
         padded_positions = np.zeros(batch, np.int32)
@@ -215,5 +293,5 @@ class Runner:
             padded_rows,
             padded_positions,
             tables,
-            batch_rows(sampling, following, batch, self._config.tokens),
+            self._choice(sampling, following, masks, batch),
         )

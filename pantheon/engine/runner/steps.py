@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.model import Architecture, KVCache, ModelConfig, Parameters
 from pantheon.engine.model.kv_cache import place
+from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
+from pantheon.engine.runner.logprobs import Logprobs, logprobs
 from pantheon.engine.runner.sampling import SamplingBatch, sample
 
 
@@ -20,10 +22,49 @@ class DeviceState(NamedTuple):
         last_tokens: the newest token of each row; one entry more than there are rows, which
             takes what padding writes. It stays on the device, so that a step can follow
             another whose tokens the host has not read yet.
+        history: what penalties and biases need of each row.
     """
 
     cache: KVCache
     last_tokens: Int[Array, " rows_and_padding"]
+    history: RowHistory
+
+
+class ChoiceBatch(NamedTuple):
+    """How a step chooses its tokens.
+
+    Attributes:
+        logprobs_wanted: whether any row wants log-probabilities.
+    """
+
+    sampling: SamplingBatch
+    adjustment: AdjustmentBatch
+    logprobs_wanted: Bool[Array, ""]
+
+
+class Chosen(NamedTuple):
+    """What a step chose, a row an entry."""
+
+    tokens: Int[Array, " batch"]
+    logprobs: Logprobs
+
+
+def _choose(
+    logits: Float[Array, "batch vocabulary"],
+    counts: Int[Array, "batch vocabulary"],
+    bias: Float[Array, "batch vocabulary"],
+    choice: ChoiceBatch,
+) -> Chosen:
+    tokens = sample(adjust(logits, counts, bias, choice.adjustment), choice.sampling)
+    return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted))
+
+
+def start_row_step(
+    state: DeviceState, row: Int[Array, ""], bias: Float[Array, " vocabulary"]
+) -> DeviceState:
+    """Give a row the bias of the sequence that starts in it."""
+    history = state.history._replace(bias=state.history.bias.at[row].set(bias))
+    return state._replace(history=history)
 
 
 def prefill_step(
@@ -37,8 +78,8 @@ def prefill_step(
     count: Int[Array, ""],
     block_table: Int[Array, " blocks"],
     row: Int[Array, ""],
-    sampling: SamplingBatch,
-) -> tuple[Int[Array, " 1"], DeviceState]:
+    choice: ChoiceBatch,
+) -> tuple[Chosen, DeviceState]:
     """Prefill the next tokens of one sequence and sample the token that follows them.
 
     Args:
@@ -59,8 +100,17 @@ def prefill_step(
         parameters, config, tokens[None], placement, state.cache
     )
     last = jnp.take(hidden[0], count - 1, axis=0, mode="clip")[None]
-    sampled = sample(architecture.logits(parameters, config, last), sampling)
-    return sampled, DeviceState(cache, state.last_tokens.at[row].set(sampled[0]))
+    history = state.history
+    logits = architecture.logits(parameters, config, last)
+    # The answer begins here: nothing of it counts yet, whatever the row was used for before.
+    nothing = jnp.zeros((1, history.counts.shape[1]), jnp.int32)
+    chosen = _choose(logits, nothing, history.bias[row][None], choice)
+    token = chosen.tokens[0]
+    counts = history.counts.at[row].set(nothing[0].at[token].set(1))
+    following = DeviceState(
+        cache, state.last_tokens.at[row].set(token), history._replace(counts=counts)
+    )
+    return chosen, following
 
 
 def decode_step(
@@ -72,8 +122,8 @@ def decode_step(
     rows: Int[Array, " batch"],
     positions: Int[Array, " batch"],
     block_tables: Int[Array, "batch blocks"],
-    sampling: SamplingBatch,
-) -> tuple[Int[Array, " batch"], DeviceState]:
+    choice: ChoiceBatch,
+) -> tuple[Chosen, DeviceState]:
     """Feed each row's newest token and sample the next.
 
     Args:
@@ -92,5 +142,13 @@ def decode_step(
     )
     tokens = state.last_tokens[rows][:, None]
     hidden, cache = architecture.hidden_states(parameters, config, tokens, placement, state.cache)
-    sampled = sample(architecture.logits(parameters, config, hidden[:, 0]), sampling)
-    return sampled, DeviceState(cache, state.last_tokens.at[rows].set(sampled))
+    history = state.history
+    logits = architecture.logits(parameters, config, hidden[:, 0])
+    chosen = _choose(logits, history.counts[rows], history.bias[rows], choice)
+    counts = history.counts.at[rows, chosen.tokens].add(1)
+    following = DeviceState(
+        cache,
+        state.last_tokens.at[rows].set(chosen.tokens),
+        history._replace(counts=counts),
+    )
+    return chosen, following

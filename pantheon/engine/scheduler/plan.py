@@ -16,6 +16,7 @@ class PrefillChunk:
 
     Attributes:
         start: position of the first of them.
+        first: True when no chunk of the prompt was planned before.
         last: True when the prompt ends with this chunk, so that its sampled token counts.
     """
 
@@ -24,6 +25,7 @@ class PrefillChunk:
     pages: tuple[int, ...]
     start: int
     tokens: tuple[int, ...]
+    first: bool
     last: bool
 
 

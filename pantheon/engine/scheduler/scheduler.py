@@ -152,7 +152,9 @@ class Scheduler:
         if last:
             sequence.sampled = 1
             self._decoding.append(self._prefilling.popleft())
-        return PrefillChunk(sequence, _row_of(sequence), sequence.pages, start, tokens, last)
+        return PrefillChunk(
+            sequence, _row_of(sequence), sequence.pages, start, tokens, first=start == 0, last=last
+        )
 
     def _plan_decode(self) -> Iterable[DecodeRow]:
         for sequence in self._decoding:

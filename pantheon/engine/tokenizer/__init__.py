@@ -5,14 +5,20 @@ from pantheon.engine.tokenizer.decoder import IncrementalDecoder
 from pantheon.engine.tokenizer.encoder import Tokenizer
 from pantheon.engine.tokenizer.errors import TemplateError, TokenizerError
 from pantheon.engine.tokenizer.template import ChatTemplate
+from pantheon.engine.tokenizer.think import THINK_CLOSE, THINK_OPEN, ThinkStyle
+from pantheon.engine.tokenizer.token_bytes import TokenBytes
 from pantheon.engine.tokenizer.vocabulary import TokenType, Vocabulary
 
 __all__ = [
+    "THINK_CLOSE",
+    "THINK_OPEN",
     "ChatTemplate",
     "ChatTokenizer",
     "IncrementalDecoder",
     "PromptTokens",
     "TemplateError",
+    "ThinkStyle",
+    "TokenBytes",
     "TokenType",
     "Tokenizer",
     "TokenizerError",

@@ -1,15 +1,20 @@
 """From a conversation to the token ids of its prompt."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pantheon.engine.tokenizer.content import ContentGuard
+from pantheon.engine.tokenizer.content import ContentGuard, Guarded
 from pantheon.engine.tokenizer.encoder import Tokenizer
 from pantheon.engine.tokenizer.errors import TemplateError
+from pantheon.engine.tokenizer.replay import insert_reasoning, mark_turns, spell_tags
 from pantheon.engine.tokenizer.template import ChatTemplate
+from pantheon.engine.tokenizer.think import think_style
 from pantheon.engine.tokenizer.vocabulary import TokenType, Vocabulary
+
+_log = logging.getLogger(__name__)
 
 _CHATML = """\
 {%- if tools %}{{ raise_exception('this model has no chat template: tools cannot be rendered') }}
@@ -28,10 +33,13 @@ class PromptTokens:
     Attributes:
         ids: Token ids, BOS included where the vocabulary asks for it.
         text: The rendering.
+        reasoning_open: Whether it ends inside an open think block, so that the answer begins
+            with reasoning.
     """
 
     ids: list[int]
     text: str
+    reasoning_open: bool
 
 
 class ChatTokenizer:
@@ -41,6 +49,7 @@ class ChatTokenizer:
     Attributes:
         tokenizer: Encoder and decoder.
         template: The chat template in use.
+        think: How the template writes think blocks; None for a template without them.
         fallback: Whether the model has no template of its own and ChatML is used; worth a log
             line.
     """
@@ -77,6 +86,7 @@ class ChatTokenizer:
         self.template = ChatTemplate(
             template_source, special_tokens=_named_tokens(vocabulary), clock=clock
         )
+        self.think = think_style(self.template, vocabulary)
         self._guard = ContentGuard(tokenizer.control_texts)
 
     def encode_chat(
@@ -88,6 +98,9 @@ class ChatTokenizer:
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> PromptTokens:
         """The prompt for a conversation.
+
+        With a think-style template, reasoning_content is rendered in every assistant turn that
+        has it (see `replay`); any other turn is what the template makes of it.
 
         Args:
             messages: Conversation in order: role, content, reasoning_content, tool_calls with
@@ -105,17 +118,50 @@ class ChatTokenizer:
             guarded = self._guard.guard(request, self.template.source)
         except RecursionError as error:
             raise TemplateError("the conversation nests too deeply") from error
-        rendered = self.template.render(
-            guarded.value["messages"],
-            add_generation_prompt=add_generation_prompt,
-            tools=guarded.value["tools"],
-            **guarded.value["variables"],
-        )
-        ids = self.tokenizer.encode_prompt(rendered, guarded.breaks)
+        rendered = guarded.unescape(self._render(guarded, add_generation_prompt))
+        spelled = self._spelled(guarded)
+        ids = self.tokenizer.encode_prompt(rendered, guarded.breaks, spelled)
         vocabulary = self.tokenizer.vocabulary
         if vocabulary.add_bos and vocabulary.bos is not None and ids[:1] != [vocabulary.bos]:
             ids.insert(0, vocabulary.bos)
-        return PromptTokens(ids, rendered.replace(guarded.breaks, ""))
+        text = rendered.replace(guarded.breaks, "")
+        if spelled is not None:
+            text = text.replace(spelled, "")
+        return PromptTokens(ids, text, self.think is not None and self.think.opens(text))
+
+    def _spelled(self, guarded: Guarded) -> str | None:
+        """The character that keeps tags in reasoning from being tokens, if there is one."""
+        by_token = self.think is not None and self.think.close_id is not None
+        return guarded.unused[0] if by_token and guarded.unused else None
+
+    def _render(self, guarded: Guarded, add_generation_prompt: bool) -> str:
+        def render(messages: Sequence[Mapping[str, Any]]) -> str:
+            return self.template.render(
+                messages,
+                add_generation_prompt=add_generation_prompt,
+                tools=guarded.value["tools"],
+                **guarded.value["variables"],
+            )
+
+        messages = guarded.value["messages"]
+        # All but a hostile conversation leaves characters unused.
+        if self.think is None or len(guarded.unused) < 2:
+            return render(messages)
+        spelled = self._spelled(guarded)
+        if spelled is not None:
+            messages = spell_tags(messages, spelled)
+        plain = render(messages)
+        marked = mark_turns(messages, guarded.unused[1])
+        if not marked.reasoning:
+            return plain
+        complete = insert_reasoning(plain, render(marked.messages), marked, self.think)
+        if complete is None:
+            _log.warning(
+                "the chat template rewrites the beginning of a turn: reasoning_content is "
+                "rendered only where the template does so itself"
+            )
+            return plain
+        return complete
 
 
 def _named_tokens(vocabulary: Vocabulary) -> dict[str, str]:

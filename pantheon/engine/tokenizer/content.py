@@ -15,7 +15,8 @@ from pantheon.engine.tokenizer.special_tokens import SpecialTexts
 
 _NONCHARACTERS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 """Code points that Unicode reserves for a program's own use."""
-_ANY_NONCHARACTER = re.compile("[\ufdd0-\ufdef]")
+_ANY_NONCHARACTER = re.compile(r"[\ufdd0-\ufdef]|\\ufd[de][0-9a-f]")
+"""One of them, or its escape: templates may write a list as Python or JSON writes it."""
 
 _FREE_TEXT = frozenset({"content", "reasoning_content", "text"})
 """Keys of a message under which the whole value is text, next to which scaffolding may stand."""
@@ -28,10 +29,16 @@ class Guarded:
     Attributes:
         value: The value, copied.
         breaks: The break character in it.
+        unused: Further characters that occur neither in it nor in the scaffolding.
     """
 
     value: Any
     breaks: str
+    unused: tuple[str, ...]
+
+    def unescape(self, rendered: str) -> str:
+        """A rendering of the value with its escaped break characters as themselves."""
+        return rendered.replace(_escape(self.breaks), self.breaks)
 
 
 class ContentGuard:
@@ -65,10 +72,11 @@ class ContentGuard:
         used = set(_ANY_NONCHARACTER.findall(scaffolding))
         for text in _strings(value):
             used.update(_ANY_NONCHARACTER.findall(text))
-        free = next((mark for mark in _NONCHARACTERS if mark not in used), None)
+        free = [mark for mark in _NONCHARACTERS if used.isdisjoint((mark, _escape(mark)))]
         replaced = None if free else _NONCHARACTERS[0]
-        mark = free or _NONCHARACTERS[0]
-        return Guarded(self._walk(value, _Marks(mark, replaced), edges=False, inherit=False), mark)
+        mark = free[0] if free else _NONCHARACTERS[0]
+        walked = self._walk(value, _Marks(mark, replaced), edges=False, inherit=False)
+        return Guarded(walked, mark, tuple(free[1:]))
 
     def _walk(self, value: Any, marks: "_Marks", *, edges: bool, inherit: bool) -> Any:
         """Copy of a value with its strings broken.
@@ -132,6 +140,11 @@ class _Marks:
 
     mark: str
     replaced: str | None
+
+
+def _escape(mark: str) -> str:
+    """A break character in a string literal of Python or JSON."""
+    return f"\\u{ord(mark):04x}"
 
 
 def _strings(value: Any) -> Iterator[str]:

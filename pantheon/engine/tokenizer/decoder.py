@@ -35,6 +35,11 @@ class IncrementalDecoder:
             text += self.flush()
         return text
 
+    @property
+    def between_characters(self) -> bool:
+        """Whether no part of a character is held back."""
+        return not self._utf8.getstate()[0]
+
     def flush(self) -> str:
         """What is held back, as U+FFFD, at the end of the sequence."""
         text = self._utf8.decode(b"", final=True)

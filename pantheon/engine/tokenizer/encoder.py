@@ -56,12 +56,14 @@ class Tokenizer:
         texts = self._all_special if special else self._user_defined
         return self._encode_pieces(list(texts.split(text)))
 
-    def encode_prompt(self, text: str, breaks: str) -> list[int]:
+    def encode_prompt(self, text: str, breaks: str, spelled: str | None = None) -> list[int]:
         """Ids of a rendered prompt in which breaks keep contents from forming control tokens.
 
         Args:
             text: Scaffolding and contents; scaffolding's control tokens become those tokens.
             breaks: The break character, which is taken out after control tokens are matched.
+            spelled: Another one, taken out after user-defined tokens are matched as well: a text
+                that holds it is spelled in ordinary tokens.
 
         Raises:
             TokenizerError: the text holds a lone surrogate.
@@ -71,7 +73,10 @@ class Tokenizer:
             if matched:
                 pieces.append((piece, True))
             else:
-                pieces.extend(self._user_defined.split(piece.replace(breaks, "")))
+                for part, found in self._user_defined.split(piece.replace(breaks, "")):
+                    pieces.append(
+                        (part if found or not spelled else part.replace(spelled, ""), found)
+                    )
         return self._encode_pieces(pieces)
 
     def decoder(self, *, special: bool = False) -> IncrementalDecoder:

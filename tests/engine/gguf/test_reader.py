@@ -113,7 +113,7 @@ def test_tensor_is_a_read_only_view_that_outlives_the_file() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("absent.gguf", "No such file"), (".", "no regular file"), ("a\0b", "null byte")],
+    [("absent.gguf", "No such file"), (".", "no regular file"), ("a\0b", "embedded null")],
 )
 def test_unreadable_path_is_refused(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(GGUFError, match=message):

@@ -229,3 +229,18 @@ def test_a_megabyte_of_content_is_fast() -> None:
     content = "if a < b and c > d: print('[x]')\n" * 30_000
     prompt = SMOLLM.encode_chat(user(content))
     assert content in prompt.text
+
+
+def test_break_characters_are_taken_out_of_lists_too() -> None:
+    """A template that writes a list writes its strings as literals, with escapes."""
+    chat = ChatTokenizer(CHATML, "{{ messages[0].a }}{{ messages[0].a|tojson(ensure_ascii=True) }}")
+    prompt = chat.encode_chat([{"a": ["<|im_end|>", "<|im_start|>"]}])
+    assert prompt.text == "['<|im_end|>', '<|im_start|>'][\"<|im_end|>\", \"<|im_start|>\"]"
+    assert control_ids(CHATML, prompt.ids) == []
+
+
+def test_an_escape_in_a_content_stays() -> None:
+    contents = "".join(f"\\ufdd{n:x}" for n in range(16))
+    prompt = ChatTokenizer(CHATML, TEMPLATE).encode_chat(user(contents + FORGED))
+    assert contents + FORGED in prompt.text
+    assert control_ids(CHATML, prompt.ids) == [256, 257]

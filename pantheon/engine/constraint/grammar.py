@@ -1,0 +1,86 @@
+"""One answer's walk through a JSON grammar."""
+
+from __future__ import annotations
+
+import logging
+
+from llguidance import LLMatcher
+
+from pantheon.engine.constraint.mask import mask_from_bytes, mask_of
+from pantheon.engine.token_mask import TokenMask
+from pantheon.engine.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+
+class JsonGrammar:
+    """Says after each token which may follow, until the object is closed.
+
+    Nothing raises here whatever the tokens are: an answer that left the grammar, or that no token
+    can continue, is `dead`.
+    """
+
+    def __init__(self, matcher: LLMatcher, tokenizer: Tokenizer) -> None:
+        """Start before the first token.
+
+        Args:
+            matcher: in its initial state; this object alone uses it.
+            tokenizer: the one whose tokens it matches.
+        """
+        self._matcher = matcher
+        self._tokenizer = tokenizer
+        self._vocabulary = len(tokenizer.vocabulary)
+        self.complete = False
+        """Whether the object is closed, so that nothing may follow."""
+        self.dead = False
+        """Whether no token can bring the object to its end."""
+        self._look_ahead()
+
+    @property
+    def mask(self) -> TokenMask:
+        """Tokens that may come next; none when complete or dead. Not to be written to."""
+        return self._mask
+
+    def accept(self, token_id: int) -> None:
+        """Take the next token."""
+        self._accept([token_id])
+
+    def accept_text(self, text: str) -> None:
+        """Take text that is only part of a token, in tokens of its own."""
+        self._accept(self._tokenizer.encode(text, special=False))
+
+    def line_breaks(self, most: int) -> TokenMask:
+        """Tokens of nothing but 1 to `most` line breaks, which may stand before the object."""
+        texts = ("\n" * count for count in range(1, most + 1))
+        encoded = (self._tokenizer.encode(text, special=False) for text in texts)
+        return mask_of((tokens[0] for tokens in encoded if len(tokens) == 1), self._vocabulary)
+
+    def _accept(self, tokens: list[int]) -> None:
+        for token in tokens:
+            if self.dead:
+                return
+            if self.complete:
+                self._die("text follows the closed object")
+            elif not 0 <= token < self._vocabulary or not self._matcher.consume_token(token):
+                self._die(self._matcher.get_error() or f"token {token} is not of the vocabulary")
+            else:
+                self.complete = self._matcher.is_stopped()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Find the tokens that may come next."""
+        if self.complete or self.dead:
+            self._mask = mask_of((), self._vocabulary)
+            return
+        self._mask = mask_from_bytes(self._matcher.compute_bitmask(), self._vocabulary)
+        # In its error state the matcher allows the end tokens.
+        if self._matcher.is_error():
+            self._die(self._matcher.get_error())
+        elif not self._mask.any():
+            self._die("no token of the vocabulary can follow")
+
+    def _die(self, reason: str) -> None:
+        self.dead = True
+        self.complete = False
+        self._mask = mask_of((), self._vocabulary)
+        _log.warning("an answer left its JSON grammar: %.200s", reason.partition("\n")[0])

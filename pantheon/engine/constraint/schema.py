@@ -1,0 +1,60 @@
+"""JSON Schemas as clients send them, bounded before anything is compiled from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+MAX_SCHEMA_CHARS: Final = 1 << 16
+MAX_SCHEMA_DEPTH: Final = 64
+
+
+class UnsupportedSchema(ValueError):
+    """A schema from which no grammar can be made; the message says why."""
+
+
+def object_schema(schema: Mapping[str, Any] | None) -> str:
+    """The text of a schema that every JSON object fits that fits the given one.
+
+    Args:
+        schema: None for any object.
+
+    Raises:
+        UnsupportedSchema: it is too large or too deep, or no object fits it.
+    """
+    if schema is None:
+        return '{"type":"object"}'
+    depth = _depth(schema)
+    if depth > MAX_SCHEMA_DEPTH:
+        raise UnsupportedSchema(
+            f"a JSON schema may nest at most {MAX_SCHEMA_DEPTH} deep, found {depth} or more"
+        )
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise UnsupportedSchema(
+            f"the JSON schema of an answer must have the type object, found {kind!r:.80}"
+        )
+    # Options for the compiler are not the client's to set.
+    members = {key: value for key, value in schema.items() if key != "x-guidance"}
+    text = json.dumps({**members, "type": "object"}, separators=(",", ":"))
+    if len(text) > MAX_SCHEMA_CHARS:
+        raise UnsupportedSchema(
+            f"a JSON schema may have at most {MAX_SCHEMA_CHARS} characters, found {len(text)}"
+        )
+    return text
+
+
+def _depth(value: Any) -> int:
+    """Nesting of lists and objects, counted no further than one beyond the bound."""
+    level, depth = [value], 0
+    while level and depth <= MAX_SCHEMA_DEPTH:
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, Mapping):
+                below.extend(item.values())
+            elif isinstance(item, Sequence) and not isinstance(item, str):
+                below.extend(item)
+        depth += 1
+        level = below
+    return depth
