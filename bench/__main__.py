@@ -1,4 +1,4 @@
-"""`python -m bench [serving|kernels]`, run from a checkout."""
+"""`python -m bench [serving|kernels|steps]`, run from a checkout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from bench import kernels, machine, results
+from bench import kernels, machine, results, steps
 from bench.comparison import table
 from bench.errors import BenchError
 from bench.peer import find_peer, missing_features
@@ -33,8 +33,10 @@ def main() -> int:
     try:
         if arguments.what == "kernels":
             _kernels(plan.rounds)
+        elif arguments.what == "steps":
+            _steps(plan.rounds, _model_file(arguments.model))
         else:
-            _serving(plan, arguments.model)
+            _serving(plan, _model_file(arguments.model))
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -44,7 +46,7 @@ def main() -> int:
     return 0
 
 
-def _serving(plan: Plan, model: Path | None) -> None:
+def _model_file(model: Path | None) -> Path:
     if model is None:
         bundled = bundled_models()
         if not bundled:
@@ -53,6 +55,10 @@ def _serving(plan: Plan, model: Path | None) -> None:
     model = model.expanduser().resolve()
     if not model.is_file():
         raise BenchError(f"--model: there is no file {model.name}")
+    return model
+
+
+def _serving(plan: Plan, model: Path) -> None:
     peer = find_peer(ROOT, os.environ.get("LLAMA_BIN"))
     missing = missing_features(peer, processor_flags(read_cpuinfo()))
     if missing:
@@ -93,6 +99,21 @@ def _kernels(rounds: int) -> None:
     _keep("kernels", record)
 
 
+def _steps(rounds: int, model: Path) -> None:
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    # A step is short: many rounds cost little and the medians settle.
+    comparisons = steps.compare_steps(model, 10 * rounds)
+    print("\n" + table(comparisons, "decode step with", "plain", "steps/s"))
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "load_before": round(load, 2),
+        "unit": "steps/s",
+        "cases": [comparison.record() for comparison in comparisons],
+    }
+    _keep("steps", record)
+
+
 def _keep(kind: str, record: dict[str, object]) -> None:
     file = results.append(RESULTS, kind, record)
     print(f"kept in {file.relative_to(ROOT)}")
@@ -100,7 +121,9 @@ def _keep(kind: str, record: dict[str, object]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("serving", "kernels"), default="serving")
+    parser.add_argument(
+        "what", nargs="?", choices=("serving", "kernels", "steps"), default="serving"
+    )
     parser.add_argument("--quick", action="store_true", help="few rounds, short answers")
     parser.add_argument("--rounds", type=_rounds, help="samples of each workload and server")
     parser.add_argument(

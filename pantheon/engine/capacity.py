@@ -14,7 +14,7 @@ DEFAULT_SESSIONS: Final = 8
 
 
 class NotEnoughMemory(Exception):
-    """The memory allowed does not hold even one page for each row."""
+    """The memory allowed does not hold even one page."""
 
 
 def plan_capacity(
@@ -27,9 +27,10 @@ def plan_capacity(
 ) -> Capacity:
     """Size the KV pool and the window.
 
-    The pool is one for all rows. It holds every row's whole window where the memory allows;
-    where it does not, the rows share what there is, and the window shrinks only when the whole
-    pool is smaller than one.
+    Every row that is claimed can hold a whole window at the same time as the others: what is
+    advertised as decoded at once must be (reference, `max_concurrent`). Where the memory does
+    not hold a window for each row asked for, there are fewer rows; where it does not hold even
+    one window, the window shrinks.
 
     Args:
         context_length: the model's own, in tokens.
@@ -42,14 +43,17 @@ def plan_capacity(
         NotEnoughMemory: see there.
     """
     window = min(context_length, ctx_cap) if ctx_cap else context_length
-    rows = min(rows, DECODE_BATCHES[-1])
-    wanted = rows * -(-window // PAGE_SIZE)
-    pages = min(wanted, memory // (bytes_per_token * PAGE_SIZE))
-    if pages < rows:
+    affordable = memory // (bytes_per_token * PAGE_SIZE)
+    if affordable < 1:
         raise NotEnoughMemory(
-            f"the KV cache needs at least {rows * PAGE_SIZE * bytes_per_token} bytes for "
-            f"{rows} rows, but only {memory} may be used"
+            f"the KV cache needs at least {PAGE_SIZE * bytes_per_token} bytes for one page, "
+            f"but only {memory} may be used"
         )
+    pages_of_window = min(-(-window // PAGE_SIZE), affordable)
+    rows = min(rows, DECODE_BATCHES[-1], affordable // pages_of_window)
     return Capacity(
-        rows=rows, pages=pages, page_size=PAGE_SIZE, window=min(window, pages * PAGE_SIZE)
+        rows=rows,
+        pages=rows * pages_of_window,
+        page_size=PAGE_SIZE,
+        window=min(window, pages_of_window * PAGE_SIZE),
     )

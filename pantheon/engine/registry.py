@@ -8,7 +8,13 @@ import jax
 
 from pantheon.engine.completion import EventStream
 from pantheon.engine.config import EngineConfig
-from pantheon.engine.errors import LoadFailed, LoadFailure, ModelNotFound, NoModelsLoaded
+from pantheon.engine.errors import (
+    EngineError,
+    LoadFailed,
+    LoadFailure,
+    ModelNotFound,
+    NoModelsLoaded,
+)
 from pantheon.engine.instance import ModelInstance
 from pantheon.engine.loading import load_instance, served_name
 from pantheon.engine.requests import CompletionRequest
@@ -81,8 +87,16 @@ def build_engine(config: EngineConfig) -> Registry:
 
     Raises:
         LoadFailed: a model cannot be loaded.
+        EngineError: the compile cache cannot be used.
     """
     if config.compile_cache_dir is not None:
+        try:
+            config.compile_cache_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EngineError(
+                "the compile cache must be a folder that can be written, got "
+                f"{config.compile_cache_dir}: {error.strerror}"
+            ) from error
         options = {
             "jax_compilation_cache_dir": str(config.compile_cache_dir),
             # Keep every program: a start with all of them cached compiles nothing.

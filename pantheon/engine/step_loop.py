@@ -180,33 +180,51 @@ class StepLoop:
 
     def _run(self) -> None:
         in_flight: _InFlight | None = None
-        while True:
-            with self._changed:
-                while self._scheduler.idle and in_flight is None and not self._closing:
-                    self._changed.wait()
-                if self._closing:
-                    self._refuse_waiting()
-                    self._fail_running()
-                    return
+        while self._wait(in_flight):
             try:
-                if in_flight is not None and in_flight.must_be_read:
-                    self._collect(in_flight)
-                    in_flight = None
-                with self._changed:
-                    self._refuse_expired()
-                    step = self._plan()
-                    self._announce_admitted()
-                following = None if step is None else self._dispatch(step)
-                if in_flight is not None:
-                    self._collect(in_flight)
-                in_flight = following
+                in_flight = self._turn(in_flight)
             # Whatever a step raises: its requests must hear of it and the next must be served.
             except Exception:
                 _log.exception("a step of %s failed; its requests end here", self._name)
                 in_flight = None
                 with self._changed:
                     self._fail_running()
-                self._runner.reset()
+                self._start_over()
+        with self._changed:
+            self._refuse_waiting()
+            self._fail_running()
+
+    def _wait(self, in_flight: _InFlight | None) -> bool:
+        """Wait until there is something to do; False when the loop is closing."""
+        with self._changed:
+            while self._scheduler.idle and in_flight is None and not self._closing:
+                self._changed.wait()
+            return not self._closing
+
+    def _turn(self, in_flight: _InFlight | None) -> _InFlight | None:
+        """Dispatch the next step and read the one before it; what is in flight now."""
+        if in_flight is not None and in_flight.must_be_read:
+            self._collect(in_flight)
+            in_flight = None
+        with self._changed:
+            self._refuse_expired()
+            step = self._plan()
+            self._announce_admitted()
+        following = None if step is None else self._dispatch(step)
+        if in_flight is not None:
+            self._collect(in_flight)
+        return following
+
+    def _start_over(self) -> None:
+        try:
+            self._runner.reset()
+        # Without a cache nothing can be generated any more: refuse rather than hang.
+        except Exception:
+            _log.exception(
+                "%s cannot start over after a failed step; it serves no more", self._name
+            )
+            with self._changed:
+                self._closing = True
 
     def _plan(self) -> _Step | None:
         plan = self._scheduler.plan()

@@ -33,26 +33,28 @@ def test_rows_beyond_what_a_step_takes_are_not_claimed() -> None:
     assert capacity.rows == 8
 
 
-def test_the_window_shrinks_only_when_the_whole_pool_is_smaller() -> None:
+def test_every_row_that_is_claimed_holds_a_whole_window() -> None:
+    """Reference, `max_concurrent`: a cap the serve cannot honour is worse than none."""
     token = 1000
-    shared = plan_capacity(
-        context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=4096 * token
+    capacity = plan_capacity(
+        context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=3 * 4096 * token
     )
-    assert shared.window == 4096
-    small = plan_capacity(
+    assert (capacity.rows, capacity.window) == (3, 4096)
+    assert capacity.pages * capacity.page_size == 3 * 4096
+
+
+def test_the_window_shrinks_only_when_not_even_one_fits() -> None:
+    token = 1000
+    capacity = plan_capacity(
         context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=1024 * token
     )
-    assert small.window == 1024
+    assert (capacity.rows, capacity.window) == (1, 1024)
 
 
-def test_less_than_a_page_for_each_row_is_refused() -> None:
+def test_less_than_a_page_is_refused() -> None:
     with pytest.raises(NotEnoughMemory, match="at least"):
         plan_capacity(
-            context_length=4096,
-            ctx_cap=0,
-            rows=8,
-            bytes_per_token=1,
-            memory=8 * PAGE_SIZE - 1,
+            context_length=4096, ctx_cap=0, rows=8, bytes_per_token=1, memory=PAGE_SIZE - 1
         )
 
 
@@ -67,5 +69,7 @@ def test_capacity_never_exceeds_memory_and_always_holds_a_window(
     except NotEnoughMemory:
         return
     assert capacity.pages * capacity.page_size * 7 <= memory
-    assert 1 <= capacity.window <= capacity.pages * capacity.page_size
+    assert 1 <= capacity.rows <= min(rows, 8)
+    assert capacity.window >= 1
+    assert capacity.rows * -(-capacity.window // PAGE_SIZE) <= capacity.pages
     assert capacity.table_width * capacity.page_size >= capacity.window

@@ -61,6 +61,7 @@ class _Runner:
     steps: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     fail_at: int | None = None
     resets: int = 0
+    fail_reset: bool = False
     started: list[int] = field(default_factory=list)
     masks: list[TokenMask | None] = field(default_factory=list)
 
@@ -100,6 +101,8 @@ class _Runner:
 
     def reset(self) -> None:
         self.resets += 1
+        if self.fail_reset:
+            raise RuntimeError("out of memory")
 
 
 @dataclass
@@ -245,6 +248,19 @@ def test_a_failed_step_ends_its_requests_and_the_next_is_served() -> None:
         assert isinstance(_all_events(failing)[-1], Failed)
         assert _text(_all_events(waiting)) == "3 4 "
         assert bench.runner.resets == 1
+
+
+def test_a_loop_that_cannot_start_over_ends_everything_instead_of_hanging() -> None:
+    with _bench(rows=1) as bench:
+        bench.runner.fail_at = 1
+        bench.runner.fail_reset = True
+        failing = bench.submit(prompt=3, limit=9)
+        waiting = bench.submit(prompt=3, limit=2)
+        bench.runner.gate.set()
+        assert isinstance(_all_events(failing)[-1], Failed)
+        assert isinstance(_all_events(waiting)[-1], Failed), "it had just got the row"
+        with pytest.raises(ServerShuttingDown):
+            bench.submit(prompt=3, limit=2)
 
 
 def test_close_ends_running_and_waiting_requests() -> None:

@@ -145,6 +145,13 @@ def test_content_type_is_not_checked(server: Server, header: str | None) -> None
             b"2\r\n{}__0\r\n\r\n",
             400,
         ),
+        (
+            b"POST "
+            + CHAT.encode()
+            + b" HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"0" * 9000,
+            400,
+        ),
         (b"GET / HTTP/1.1\r\nExpect: miracles\r\n\r\n", 400),
     ],
 )
@@ -164,6 +171,37 @@ def test_chunked_body_is_read(server: Server) -> None:
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     head = request_bytes("POST", CHAT, None, "Transfer-Encoding: chunked")
     assert exchange(server, head + chunks).json()["choices"][0]["message"]["content"] == "in chunks"
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        ("Transfer-Encoding: gzip, chunked", False),
+        ("Transfer-Encoding: deflate, chunked", False),
+        ("Transfer-Encoding: chunked", True),
+        ("Transfer-Encoding: Chunked", True),
+        ("Content-Encoding: gzip", False),
+        ("Content-Encoding: identity, br", False),
+        ("Content-Encoding: IDENTITY", True),
+    ],
+)
+def test_coded_body_is_refused_and_not_taken_for_plain_json(
+    server: Server, header: str, accepted: bool
+) -> None:
+    body = json.dumps(say("hi")).encode()
+    if header.startswith("Transfer"):
+        framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        answer = exchange(server, request_bytes("POST", CHAT, None, header) + framed)
+    else:
+        answer = post_chat(server, body, header)
+    if accepted:
+        assert answer.status == 200
+        return
+    assert (answer.status, answer.error_type()) == (400, "invalid_request_error")
+    name, _, value = header.partition(": ")
+    message = answer.json()["error"]["message"]
+    assert message.startswith(f"{name}: expected ")
+    assert message.endswith(f"got {value!r}")
 
 
 def test_unknown_role_is_400_that_names_the_allowed_ones(server: Server) -> None:

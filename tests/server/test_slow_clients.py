@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import struct
 import time
 from collections.abc import Iterator
 
@@ -31,6 +32,13 @@ def impatient() -> Iterator[Server]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Server]:
+    """A server whose own time limits are too long to help the others."""
+    with start_server() as started:
+        yield started
+
+
 def health_seconds(server: Server) -> float:
     started = time.monotonic()
     assert get(server, "/").status == 200
@@ -51,13 +59,31 @@ def open_crowd(server: Server, stack: contextlib.ExitStack, data: bytes) -> list
         b"GET / HT",
         f"POST {CHAT} HTTP/1.1\r\nContent-Length: 500\r\n\r\n{{".encode(),
         f"POST {CHAT} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n".encode(),
+        f"POST {CHAT} HTTP/1.1\r\nContent-Length: 200000\r\n\r\n".encode() + b" " * 66_000,
+        f"POST {CHAT} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n30000\r\n".encode()
+        + b" " * 66_000,
+        f"POST {CHAT} HTTP/1.1\r\nContent-Length: 200\r\nExpect: 100-continue\r\n\r\n".encode(),
+        f"POST {CHAT} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nTrailer: ".encode(),
     ],
-    ids=["say nothing", "half a head", "half a body", "half a chunk"],
+    ids=[
+        "say nothing",
+        "half a head",
+        "half a body",
+        "half a chunk",
+        "half a large body",
+        "half a large chunk",
+        "wait for 100 Continue",
+        "half a trailer",
+    ],
 )
-def test_health_answers_beside_a_crowd_that_dawdles(impatient: Server, data: bytes) -> None:
+def test_others_are_served_beside_a_crowd_that_dawdles(patient: Server, data: bytes) -> None:
     with contextlib.ExitStack() as stack:
-        open_crowd(impatient, stack, data)
-        assert health_seconds(impatient) < 1
+        open_crowd(patient, stack, data)
+        assert health_seconds(patient) < 1
+        started = time.monotonic()
+        body = json.dumps(say("a" * 300_000)).encode()
+        assert post_chat(patient, body).status == 200
+        assert time.monotonic() - started < 2
 
 
 def test_silent_connection_is_closed(impatient: Server) -> None:
@@ -118,3 +144,19 @@ def test_client_that_reads_nothing_frees_its_row(impatient: Server) -> None:
         while post_chat(impatient, say("words 1")).status != 200:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+@pytest.mark.parametrize("sent", [0, 100, 100_000])
+def test_client_that_resets_while_it_sends_its_body_is_no_defect(
+    patient: Server, sent: int
+) -> None:
+    """It is closed without a word in the log, and above all without a traceback."""
+    head = f"POST {CHAT} HTTP/1.1\r\nContent-Length: 200000\r\n\r\n".encode()
+    before = patient.log.read_text()
+    for _ in range(5):
+        with connect(patient) as sock:
+            sock.sendall(head + b" " * sent)
+            time.sleep(0.1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert health_seconds(patient) < 1
+    assert patient.log.read_text() == before

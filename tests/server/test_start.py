@@ -84,6 +84,14 @@ def test_model_that_cannot_load_stops_the_server() -> None:
     assert "Traceback" not in output
 
 
+def test_compile_cache_that_is_no_folder_stops_the_server() -> None:
+    environment = {"PANTHEON_COMPILE_CACHE_DIR": str(ROOT / "Makefile"), "PANTHEON_MODELS": ";"}
+    status, output = run_to_exit((*PANTHEON, "serve"), environment, seconds=60)
+    assert status != 0
+    assert re.search(r"^pantheon: the compile cache must be a folder", output, re.MULTILINE)
+    assert "Traceback" not in output
+
+
 def test_pantheon_serve_stops_on_a_model_that_cannot_load() -> None:
     command = (*PANTHEON, "serve", "/nonexistent/model.gguf")
     status, output = run_to_exit(command, seconds=60)

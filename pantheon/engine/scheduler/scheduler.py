@@ -74,8 +74,9 @@ class Scheduler:
     def plan(self) -> StepPlan | None:
         """Plan the next step and take it as done; None when nothing can be computed.
 
-        A step is one chunk of the oldest unfinished prompt beside every row that decodes, so
-        that a long prompt holds up a running stream by one chunk at the most.
+        A step is one chunk of the oldest unfinished prompt beside every row that decodes. While
+        any row does, the largest chunk is left out, so that a long prompt slows a running
+        stream down instead of stopping it.
         """
         self._admit()
         decode = tuple(self._plan_decode())
@@ -145,7 +146,9 @@ class Scheduler:
             return None
         sequence = self._prefilling[0]
         start = sequence.computed
-        size = chunk_size(self._chunks, len(sequence.prompt) - start)
+        alone = not self._decoding or len(self._chunks) == 1
+        chunks = self._chunks if alone else self._chunks[:-1]
+        size = chunk_size(chunks, len(sequence.prompt) - start)
         tokens = sequence.prompt[start : start + size]
         sequence.computed += len(tokens)
         last = sequence.computed == len(sequence.prompt)

@@ -52,6 +52,7 @@ def test_a_running_row_decodes_beside_every_chunk_of_a_long_prompt() -> None:
     for _ in range(3):
         plan = _plan(scheduler)
         assert plan.prefill is not None and plan.prefill.sequence is long
+        assert len(plan.prefill.tokens) == 4, "the largest chunk, 8, would hold the row up longer"
         assert [row.sequence for row in plan.decode] == [short]
 
 
