@@ -10,6 +10,7 @@ import falcon
 from pantheon.engine import EngineError
 from pantheon.generated.operations import Operations
 from pantheon.generated.routes import add_routes
+from pantheon.http.body import BodyWanted
 from pantheon.http.envelope import Envelope
 from pantheon.http.errors import (
     INTERNAL_ERROR,
@@ -29,6 +30,7 @@ def wsgi_application(operations: Operations, max_body_bytes: int) -> Envelope:
     app.add_error_handler(Exception, _on_defect)
     app.add_error_handler(falcon.HTTPError, _on_unknown_route)
     app.add_error_handler(EngineError, _on_engine_error)
+    app.add_error_handler(BodyWanted, _on_body_wanted)
     app.add_error_handler(RequestRefused, _on_refusal)
     add_routes(app, operations, HttpRuntime(max_body_bytes))
     return Envelope(app)
@@ -57,6 +59,12 @@ def _on_defect(
 ) -> None:
     _log.error("error while answering a request", exc_info=error)
     _render(response, INTERNAL_ERROR)
+
+
+def _on_body_wanted(
+    _request: falcon.Request, _response: falcon.Response, error: BodyWanted, _params: Any
+) -> None:
+    raise error
 
 
 def _on_unknown_route(

@@ -6,11 +6,27 @@ from typing import Any, Final, Protocol
 
 from gunicorn.http.errors import NoMoreData, ParseException
 
-from pantheon.http.bounded_socket import RequestTooSlow
+from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.errors import RequestRefused
-from pantheon.http.protocol_errors import TOO_SLOW, protocol_answer
+from pantheon.http.protocol_errors import protocol_answer
 
 _STEP: Final = 64 * 1024
+_PLAIN_CODINGS: Final = {
+    "Transfer-Encoding": {"", "identity", "chunked"},
+    "Content-Encoding": {"", "identity"},
+}
+
+
+class BodyWanted(RequestIncomplete):
+    """A request cannot be answered before the rest of its body is here.
+
+    Attributes:
+        limit: bytes of the body beyond which the request is refused whatever comes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
 
 
 class _Readable(Protocol):
@@ -20,13 +36,15 @@ class _Readable(Protocol):
 def read_body(environ: dict[str, Any], limit: int) -> bytes:
     """The whole body of a request, at most `limit` bytes.
 
-    A length that the client announces is judged before anything is read; a chunked body is
-    judged while it is read.
+    Codings and a length that the client announces are judged before anything is read; a chunked
+    body is judged while it is read.
 
     Raises:
-        RequestRefused: 413 for more than `limit` bytes, 408 for a body that did not arrive in
-            time, 400 for broken chunks or fewer bytes than announced.
+        RequestRefused: 413 for more than `limit` bytes, 400 for a coded body, broken chunks or
+            fewer bytes than announced.
+        BodyWanted: nothing is wrong with what is here of it.
     """
+    _refuse_codings(environ)
     announced = _content_length(environ)
     if announced is not None and announced > limit:
         raise _too_large(limit, f"{announced} bytes")
@@ -40,8 +58,8 @@ def read_body(environ: dict[str, Any], limit: int) -> bytes:
             received += len(part)
             if received > limit:
                 raise _too_large(limit, "more")
-    except RequestTooSlow:
-        raise RequestRefused(TOO_SLOW.status, TOO_SLOW.message) from None
+    except RequestIncomplete:
+        raise BodyWanted(limit) from None
     except ParseException as error:
         answer = protocol_answer(error)
         raise RequestRefused(answer.status, answer.message) from None
@@ -50,6 +68,14 @@ def read_body(environ: dict[str, Any], limit: int) -> bytes:
     if announced is not None and received < announced:
         raise RequestRefused(400, f"expected a body of {announced} bytes, got {received}")
     return b"".join(parts)
+
+
+def _refuse_codings(environ: dict[str, Any]) -> None:
+    for name, plain in _PLAIN_CODINGS.items():
+        value = environ.get(f"HTTP_{name.upper().replace('-', '_')}", "")
+        if not {coding.strip(" \t").lower() for coding in value.split(",")} <= plain:
+            allowed = " or ".join(sorted(plain - {""}))
+            raise RequestRefused(400, f"{name}: expected {allowed}, got {value[:80]!r}")
 
 
 def _content_length(environ: dict[str, Any]) -> int | None:

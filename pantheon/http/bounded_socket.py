@@ -1,29 +1,36 @@
-"""A client's socket on which no wait is endless."""
+"""A client's socket on which a thread never waits for a request, and for nothing without end."""
 
 from __future__ import annotations
 
 import select
 import socket
-import time
 from typing import Final
 
 _GONE: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
-class RequestTooSlow(TimeoutError):
-    """The client did not finish sending its request in time."""
+class RequestIncomplete(Exception):
+    """More of the request was asked for than is here."""
 
 
 class BoundedSocket:
-    """The part of a socket that gunicorn uses to serve a request, with time limits.
+    """The part of a socket that gunicorn uses to serve a request.
 
-    Receiving has one deadline for the whole request, sending a limit on each wait for the client
+    Receiving gives what has been received before, sending has a limit on each wait for the client
     to take more bytes.
     """
 
-    def __init__(self, sock: socket.socket, receive_deadline: float, send_timeout: float) -> None:
+    def __init__(self, sock: socket.socket, received: bytearray, send_timeout: float) -> None:
+        """Serve on `sock`, whose request is `received`; that must not change meanwhile.
+
+        Args:
+            sock: the connection.
+            received: what has been read of it.
+            send_timeout: seconds.
+        """
         self._sock = sock
-        self._receive_deadline = receive_deadline
+        self._received = received
+        self._position = 0
         self._send_timeout = send_timeout
 
     def fileno(self) -> int:
@@ -31,19 +38,19 @@ class BoundedSocket:
         return self._sock.fileno()
 
     def recv(self, size: int) -> bytes:
-        """Up to `size` bytes of the request; empty at the end of the stream.
+        """The next bytes of the request, `size` at most.
 
         Raises:
-            RequestTooSlow: the request's deadline passed.
+            RequestIncomplete: all have been given.
         """
-        remaining = self._receive_deadline - time.monotonic()
-        if remaining <= 0:
-            raise RequestTooSlow
-        self._sock.settimeout(remaining)
-        try:
-            return self._sock.recv(size)
-        except TimeoutError:
-            raise RequestTooSlow from None
+        part = bytes(self._received[self._position : self._position + size])
+        if not part:
+            raise RequestIncomplete
+        self._position += len(part)
+        if self._position == len(self._received):
+            # The response may take long, and nobody needs these bytes any more.
+            self._received, self._position = bytearray(), 0
+        return part
 
     def send(self, data: bytes) -> int:
         """Send some of `data`; the number of bytes that the client's side took.

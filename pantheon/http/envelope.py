@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.cors import COMMON_HEADERS, PREFLIGHT_BODY, preflight_headers
 from pantheon.http.errors import INTERNAL_ERROR
 
@@ -39,6 +40,8 @@ class Envelope:
 
         try:
             return self._inner(environ, start)
+        except RequestIncomplete:
+            raise  # No defect: the worker comes back with the rest.
         except Exception:
             # Whatever a defect raises, the client gets the error shape and the log the cause.
             _log.exception("error while answering %s", environ["REQUEST_METHOD"])

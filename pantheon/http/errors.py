@@ -23,12 +23,13 @@ from pantheon.generated.models import Error, ErrorDetail
 
 INVALID_REQUEST: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
+SERVER_BUSY: Final = "server_busy"
 
 _ENGINE_ERRORS: Final[Mapping[type[EngineError], tuple[int, str]]] = {
     InvalidRequest: (400, INVALID_REQUEST),
     ModelNotFound: (404, "model_not_found"),
     ContextOverBudget: (422, "context_over_budget"),
-    ServerBusy: (429, "server_busy"),
+    ServerBusy: (429, SERVER_BUSY),
     NoModelsLoaded: (503, "no_models_loaded"),
     ServerMemoryConstrained: (503, "server_memory_constrained"),
     ServerShuttingDown: (503, "server_shutting_down"),

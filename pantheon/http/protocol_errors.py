@@ -15,8 +15,9 @@ from gunicorn.http.errors import (
     ParseException,
 )
 
+from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.cors import COMMON_HEADERS
-from pantheon.http.errors import INTERNAL_ERROR, INVALID_REQUEST, ErrorAnswer
+from pantheon.http.errors import INTERNAL_ERROR, INVALID_REQUEST, SERVER_BUSY, ErrorAnswer
 
 _MAX_DETAIL: Final = 200
 """Characters of a parser's complaint that are repeated to the client, who wrote most of it."""
@@ -29,9 +30,19 @@ _STATUS: Final[dict[type[ParseException], int]] = {
 
 TOO_SLOW: Final = ErrorAnswer(408, INVALID_REQUEST, "the request did not arrive in time")
 
+TOO_MANY_BODIES: Final = ErrorAnswer(
+    429, SERVER_BUSY, "too many large bodies are arriving at once; send it again", retry_after=1
+)
+
+_UNREADABLE_END: Final = ErrorAnswer(
+    400, INVALID_REQUEST, "malformed HTTP request: it ends elsewhere than its framing says"
+)
+
 
 def protocol_answer(error: Exception) -> ErrorAnswer:
     """The response to a complaint of gunicorn's parser, or to a defect while serving."""
+    if isinstance(error, RequestIncomplete):
+        return _UNREADABLE_END
     ours = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
     if not isinstance(error, ParseException) or isinstance(error, ours):
         return INTERNAL_ERROR

@@ -51,7 +51,8 @@ class HttpRuntime:
         Its Content-Type does not matter (reference, request headers).
 
         Raises:
-            RequestRefused: what the body breaks, as 400, 408 or 413.
+            RequestRefused: what the body breaks, as 400 or 413.
+            BodyWanted: its rest has not arrived.
         """
         body = read_body(request.env, self._max_body_bytes)
         if not body.strip():

@@ -88,9 +88,9 @@ def _rule(error: ValidationError) -> str:
             allowed = ", ".join(json.dumps(item, ensure_ascii=False) for item in value)
             return f"expected one of {allowed}, got {_shown(instance)}"
         case "minItems" | "minLength" | "minProperties":
-            return f"expected at least {value} {_unit(instance)}, got {len(instance)}"
+            return f"expected at least {value} {_unit(instance, value)}, got {len(instance)}"
         case "maxItems" | "maxLength" | "maxProperties":
-            return f"expected at most {value} {_unit(instance)}, got {len(instance)}"
+            return f"expected at most {value} {_unit(instance, value)}, got {len(instance)}"
         case "minimum":
             return f"expected a number of at least {value}, got {_shown(instance)}"
         case "maximum":
@@ -112,13 +112,15 @@ def _type_of(instance: Any) -> str:
     return _JSON_TYPES[type(instance)]
 
 
-def _unit(instance: object) -> str:
+def _unit(instance: object, count: int) -> str:
     match instance:
         case str():
-            return "characters"
+            name = "character"
         case list():
-            return "items"
-    return "members"
+            name = "item"
+        case _:
+            name = "member"
+    return name if count == 1 else f"{name}s"
 
 
 def _shown(instance: object) -> str:

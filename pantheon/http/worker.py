@@ -1,9 +1,10 @@
 """The gunicorn worker that Pantheon runs in: gunicorn's threads behind a patient event loop.
 
 What differs from `gthread`: a connection gets a thread only when its request is worth one
-(`intake`), no wait on a client is endless (`bounded_socket`), waiting for a client to close
-costs no thread, every connection carries one request, and what gunicorn's own parser refuses is
-answered in the reference's error shape.
+(`intake`), and again when a body that is wanted has arrived; a thread never waits for a request,
+and no wait on a client is endless (`bounded_socket`); waiting for a client to close costs no
+thread; every connection carries one request; and what gunicorn's own parser refuses is answered
+in the reference's error shape.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from gunicorn.config import Config
 from gunicorn.errors import AppImportError
-from gunicorn.http.errors import NoMoreData
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import ThreadWorker
 
-from pantheon.http.bounded_socket import BoundedSocket, RequestTooSlow
+from pantheon.http.body import BodyWanted
+from pantheon.http.bounded_socket import BoundedSocket
+from pantheon.http.connection import Connection, GunicornConnection
+from pantheon.http.errors import ErrorAnswer
 from pantheon.http.intake import READ_AHEAD, Intake
 from pantheon.http.limits import ConnectionLimits
-from pantheon.http.protocol_errors import TOO_SLOW, protocol_answer, raw_response
+from pantheon.http.protocol_errors import TOO_MANY_BODIES, TOO_SLOW, protocol_answer, raw_response
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LARGE_REQUESTS_BYTES: Final = 256 * 1024 * 1024
+"""Most bytes of requests over READ_AHEAD that no thread has taken, beside one at its limit."""
 
 _LINGER_SECONDS: Final = 2.0
 _EXHAUSTED_PAUSE_SECONDS: Final = 0.05
@@ -60,25 +67,6 @@ class ServedApplication(Protocol):
         ...
 
 
-class Connection:
-    """One client: sending its request, being served, or about to close.
-
-    Attributes:
-        deadline: monotonic time in seconds at which waiting for the client ends.
-    """
-
-    def __init__(self, sock: socket.socket, client: Any, server: Any, intake: Intake) -> None:
-        self.sock = sock
-        self.client = client
-        self.server = server
-        self.intake = intake
-        self.closing_until: float | None = None
-
-    @property
-    def deadline(self) -> float:
-        return self.intake.deadline if self.closing_until is None else self.closing_until
-
-
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
     """One process, one event loop, `threads` threads."""
 
@@ -86,6 +74,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._open: set[Connection] = set()
         self._waiting: set[Connection] = set()
 
     @classmethod
@@ -149,22 +138,32 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         limits = self.wsgi.limits
         intake = Intake(time.monotonic(), limits.head_timeout, limits.body_timeout)
         connection = Connection(sock, client, listener.getsockname(), intake)
+        self._open.add(connection)
         self._wait_for(connection, self._receive)
 
-    def handle(self, connection: Connection) -> None:
-        """Serve the request of a connection. Runs in a thread of the pool."""
-        request = None
+    def handle(self, connection: Connection) -> int | None:
+        """Serve the request of a connection. Runs in a thread of the pool.
+
+        Returns:
+            The limit in bytes of a body that must arrive first; None when the request is answered.
+        """
+        request, intake = None, connection.intake
         sock = BoundedSocket(
-            connection.sock, connection.intake.deadline, self.wsgi.limits.send_timeout
+            connection.sock,
+            intake.take() if intake.complete else intake.buffer,
+            self.wsgi.limits.send_timeout,
         )
         try:
-            parser = RequestParser(self.cfg, sock, connection.client)
-            parser.unreader.unread(bytes(connection.intake.buffer))
-            request = next(parser)
-            self.handle_request(request, _GunicornConnection(sock, connection))
-        except (NoMoreData, StopIteration) as error:
-            self.log.debug("connection ended early: %s", error)
-        except RequestTooSlow as error:
+            request = next(RequestParser(self.cfg, sock, connection.client))
+            # gunicorn would tell the client to go on before anything is judged.
+            connection.expects_continue = request._expected_100_continue
+            request._expected_100_continue = False
+            self.handle_request(request, GunicornConnection(sock, connection))
+        except StopIteration:
+            self.log.debug("the response broke off")  # gunicorn has logged why.
+        except BodyWanted as error:
+            if not intake.complete:
+                return error.limit
             self.handle_error(request, sock, connection.client, error)
         except TimeoutError:
             self.log.debug("the client took no more of its response")
@@ -174,10 +173,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         except Exception as error:
             # gunicorn's parser and the application's defects; both must be answered.
             self.handle_error(request, sock, connection.client, error)
+        return None
 
     def handle_error(self, request: Any, client: Any, address: Any, error: Exception) -> None:
         """Answer what could not be served, in the error shape."""
-        answer = TOO_SLOW if isinstance(error, RequestTooSlow) else protocol_answer(error)
+        answer = protocol_answer(error)
         if answer.status >= 500:
             self.log.error("error while serving a request", exc_info=error)
         else:
@@ -187,13 +187,16 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         except OSError as gone:
             self.log.debug("the client did not take its error: %s", gone)
 
-    def finish_request(self, connection: Connection, future: Future[None]) -> None:
-        """End the response of a served connection. Runs on the event loop."""
+    def finish_request(self, connection: Connection, future: Future[int | None]) -> None:
+        """Go on with a connection that a thread has left. Runs on the event loop."""
         if future.cancelled():
             self._close(connection)
             return
-        future.result()
-        self._linger(connection)
+        body_limit = future.result()
+        if body_limit is None:
+            self._linger(connection)
+        else:
+            self._await_body(connection, body_limit)
 
     def murder_pending(self) -> None:
         """End the connections whose client has let its deadline pass."""
@@ -208,7 +211,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
             if lingering or silent:
                 self._close(connection)
             else:
-                self._refuse_slow(connection)
+                self._refuse(connection, TOO_SLOW)
 
     def _receive(self, connection: Connection, _sock: Any) -> None:
         try:
@@ -223,10 +226,33 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         elif connection.intake.feed(data, time.monotonic()):
             self._stop_waiting(connection)
             self.enqueue_req(connection)
+        elif self._exceeds_memory(connection.intake):
+            self._stop_waiting(connection)
+            self._refuse(connection, TOO_MANY_BODIES)
 
-    def _refuse_slow(self, connection: Connection) -> None:
+    def _await_body(self, connection: Connection, limit: int) -> None:
+        connection.intake.body_limit = limit
         try:
-            connection.sock.send(raw_response(TOO_SLOW))
+            connection.sock.setblocking(False)
+            if connection.expects_continue:
+                connection.sock.send(_CONTINUE)
+        except OSError as gone:
+            self.log.debug("the client left before its body: %s", gone)
+            self._close(connection)
+            return
+        self._wait_for(connection, self._receive)
+
+    def _exceeds_memory(self, intake: Intake) -> bool:
+        """Whether a large request must go, because such requests together are too large."""
+        if intake.body_limit is None or len(intake.buffer) <= READ_AHEAD:
+            return False
+        sizes = (len(connection.intake.buffer) for connection in self._open)
+        total = sum(size for size in sizes if size > READ_AHEAD)
+        return total > _LARGE_REQUESTS_BYTES + intake.body_limit
+
+    def _refuse(self, connection: Connection, answer: ErrorAnswer) -> None:
+        try:
+            connection.sock.send(raw_response(answer))
         except OSError as gone:
             self.log.debug("the client did not take its error: %s", gone)
         self._linger(connection)
@@ -237,6 +263,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         Closing on bytes that the client still sends would reset the connection, and the reset
         can overtake the response.
         """
+        connection.intake.take()
         try:
             connection.sock.shutdown(socket.SHUT_WR)
             connection.sock.setblocking(False)
@@ -269,16 +296,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
 
     def _close(self, connection: Connection) -> None:
         self.nr_conns -= 1
+        self._open.discard(connection)
         connection.sock.close()
-
-
-class _GunicornConnection:
-    """What gunicorn's `handle_request` reads of a connection."""
-
-    def __init__(self, sock: BoundedSocket, connection: Connection) -> None:
-        self.sock = sock
-        self.client = connection.client
-        self.server = connection.server
 
 
 def _keep_one_worker(server: Any, new: int, _old: int | None) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from gunicorn.http.errors import InvalidChunkSize, NoMoreData
 
-from pantheon.http.body import read_body
-from pantheon.http.bounded_socket import RequestTooSlow
+from pantheon.http.body import BodyWanted, read_body
+from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.errors import RequestRefused
 
 
@@ -56,13 +56,35 @@ def test_body_of_unknown_length_is_judged_while_reading() -> None:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(RequestTooSlow(), 408), (InvalidChunkSize(b"xyz"), 400), (NoMoreData(), 400)],
+    [(InvalidChunkSize(b"xyz"), 400), (NoMoreData(), 400)],
 )
 def test_broken_body_is_refused(error: Exception, status: int) -> None:
     with pytest.raises(RequestRefused) as caught:
         read_body(environ(Stream(b"abc", error)), 100)
     assert caught.value.answer.status == status
     assert caught.value.answer.type == "invalid_request_error"
+
+
+def test_what_is_not_here_yet_is_asked_for() -> None:
+    with pytest.raises(BodyWanted) as caught:
+        read_body(environ(Stream(b"abc", RequestIncomplete())), 100)
+    assert caught.value.limit == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HTTP_TRANSFER_ENCODING", "gzip, chunked",
+         "Transfer-Encoding: expected chunked or identity, got 'gzip, chunked'"),
+        ("HTTP_CONTENT_ENCODING", "gzip", "Content-Encoding: expected identity, got 'gzip'"),
+    ],
+)  # fmt: skip
+def test_coded_body_is_refused_before_reading(name: str, value: str, message: str) -> None:
+    stream = Stream(b"x")
+    with pytest.raises(RequestRefused) as caught:
+        read_body(environ(stream) | {name: value}, 100)
+    assert (caught.value.answer.status, caught.value.answer.message) == (400, message)
+    assert stream.asked == 0
 
 
 def test_body_shorter_than_announced_is_refused() -> None:

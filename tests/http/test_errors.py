@@ -10,6 +10,7 @@ from gunicorn.http import errors as gunicorn_errors
 
 from pantheon import engine
 from pantheon.engine import errors as engine_errors
+from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.errors import UNKNOWN_ROUTE, ErrorAnswer, engine_answer
 from pantheon.http.protocol_errors import protocol_answer, raw_response
 
@@ -74,6 +75,7 @@ def test_message_that_is_no_text_is_still_sent() -> None:
         (gunicorn_errors.LimitRequestHeaders("x"), 431),
         (gunicorn_errors.InvalidResponseHeader("x"), 500),
         (gunicorn_errors.ConfigurationProblem("x"), 500),
+        (RequestIncomplete(), 400),
         (RuntimeError("x"), 500),
     ],
 )

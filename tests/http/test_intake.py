@@ -19,22 +19,28 @@ COMPLETE = {
     "length": HEAD + b"Content-Length: 5\r\n\r\nhello",
     "length in other letters": HEAD + b"CONTENT-LENGTH:\t5 \r\n\r\nhello",
     "length zero": HEAD + b"Content-Length: 0\r\n\r\n",
-    "chunks": CHUNKED + b"5\r\nhello\r\n10;a=b\r\n0\r\n\r\n0123456789a\r\n0\r\n",
-    "no chunk": CHUNKED + b"0\r\n",
-    "expectation": HEAD + b"Content-Length: 500\r\nExpect: 100-continue\r\n\r\n",
+    "chunks": CHUNKED + b"5\r\nhello\r\n10;a=b\r\n0\r\n\r\n0123456789a\r\n0\r\n\r\n",
+    "no chunk": CHUNKED + b"0\r\n\r\n",
+    "trailers": CHUNKED + b"1\r\nx\r\n0;a=b\r\nA: b\r\nC: d\r\n\r\n",
+    "length with zeros": HEAD + b"Content-Length: 00000000000000000005\r\n\r\nhello",
 }
 
 
 @pytest.mark.parametrize("data", COMPLETE.values(), ids=COMPLETE.keys())
 @given(cuts=st.lists(st.integers(0, 120), max_size=6))
 def test_request_is_handed_over_with_its_last_byte(data: bytes, cuts: list[int]) -> None:
-    """However the bytes arrive: not before the last one, and with it at the latest."""
+    """However the bytes arrive: complete with the last one and not before. A thread gets it
+    then, and before that only when the head has become complete."""
     intake = Intake(0.0, 10.0, 60.0)
     edges = sorted({0, len(data) - 1, *(cut for cut in cuts if cut < len(data) - 1)})
+    head_end = data.index(b"\r\n\r\n") + 4
     for start, end in itertools.pairwise(edges):
-        assert not intake.feed(data[start:end], 1.0)
+        assert intake.feed(data[start:end], 1.0) == (start < head_end <= end)
+        assert not intake.complete
     assert intake.feed(data[-1:], 1.0)
-    assert intake.buffer == data
+    assert intake.complete
+    assert intake.take() == data
+    assert intake.buffer == b""
 
 
 @pytest.mark.parametrize(
@@ -43,16 +49,43 @@ def test_request_is_handed_over_with_its_last_byte(data: bytes, cuts: list[int])
         b"GET / HTTP/1.1\nHost: x\n\n",
         b"GET / HTTP/1.1\r\nHost: x\n",
         b"x" * READ_AHEAD,
-        HEAD + b"Content-Length: 99999999\r\n\r\n" + b"x" * READ_AHEAD,
-        CHUNKED + b"FFFFF\r\n" + b"x" * READ_AHEAD,
+        HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
         CHUNKED + b"xyz\r\n",
         CHUNKED + b"-5\r\n",
         CHUNKED + b"2\r\n{}__",
         CHUNKED + b"ffffffffffffffffffffffffff\r\n",
+        CHUNKED + b"0" * (READ_AHEAD + 1),
+        CHUNKED + b"0\r\n" + b"x" * READ_AHEAD,
     ],
 )
-def test_what_a_parser_refuses_or_must_go_on_reading_is_handed_over(data: bytes) -> None:
-    assert Intake(0.0, 10.0, 60.0).feed(data, 1.0)
+def test_what_a_parser_refuses_is_complete(data: bytes) -> None:
+    intake = Intake(0.0, 10.0, 60.0)
+    assert intake.feed(data, 1.0)
+    assert intake.complete
+
+
+def chunks_of(size: int, count: int) -> bytes:
+    return (b"%x\r\n" % size + b"x" * size + b"\r\n") * count
+
+
+@pytest.mark.parametrize(
+    "more", [b"fffffff\r\n" + b"x" * 200_000, chunks_of(1, 80_000)], ids=["one", "many"]
+)
+def test_chunks_over_the_limit_are_complete_once_it_is_known(more: bytes) -> None:
+    intake = Intake(0.0, 10.0, 60.0)
+    assert intake.feed(CHUNKED + more[:100], 1.0)
+    assert not intake.complete
+    intake.body_limit = 1000
+    assert intake.feed(more[100:], 1.0)
+    assert intake.complete
+
+
+def test_chunks_up_to_the_limit_are_waited_for() -> None:
+    intake = Intake(0.0, 10.0, 60.0)
+    intake.feed(CHUNKED, 1.0)
+    intake.body_limit = 100_000
+    assert not intake.feed(chunks_of(1000, 100), 1.0)
+    assert intake.feed(b"0\r\n\r\n", 1.0)
 
 
 def test_deadline_is_for_the_head_and_then_for_the_body() -> None:

@@ -77,7 +77,9 @@ def test_operator_row_states_what_is_held_and_served(smollm2: Server) -> None:
     assert (row["context_window"], row["context_window_configured"]) == (1024, 1024)
     weights = 4 * (49152 * 576 + 576 + 30 * (2 * 576 * (576 + 192 + 1) + 3 * 576 * 1536))
     cache = 2 * 1024 * 30 * 2 * 3 * 64 * 4
-    assert row["vram_bytes"] == weights + cache + 4 * (32 + 3), "and frequencies, newest tokens"
+    # Newest token, counts and biases of two rows and of the padding.
+    rows = 3 * (4 + 49152 * (4 + 4))
+    assert row["vram_bytes"] == weights + cache + rows + 4 * 32, "and rotary frequencies"
 
 
 def test_a_seed_makes_sampling_reproducible(smollm2: Server) -> None:
