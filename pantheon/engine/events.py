@@ -81,11 +81,13 @@ class Finished:
     Attributes:
         format_closed: whether a complete answer in the requested format was generated; None
             when no format was requested.
+        format_relaxed: whether only a part of the requested schema was enforced.
     """
 
     finish_reason: FinishReason
     usage: Usage
     format_closed: bool | None = None
+    format_relaxed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,10 @@ class Generation:
             self.stream.put(delta)
         if reason is None:
             return False
-        closed = None if self.constraint is None else self.constraint.closed
-        self.stream.put(Finished(reason, self._usage(), closed))
+        constraint = self.constraint
+        closed = None if constraint is None else constraint.closed
+        relaxed = constraint is not None and constraint.relaxed
+        self.stream.put(Finished(reason, self._usage(), closed, relaxed))
         return True
 
     def _usage(self) -> Usage:

@@ -103,13 +103,14 @@ def complete_answer(
     """
     ended = [(choice, choice.end) for choice in collected if choice.end is not None]
     is_closed = all(end.format_closed is not False for _, end in ended)
+    is_relaxed = any(end.format_relaxed for _, end in ended)
     return ChatCompletion(
         id=identity.id,
         created=identity.created,
         model=identity.model,
         choices=[choice.body(end, chat.has_logprobs) for choice, end in ended],
         usage=request_usage([end for _, end in ended]),
-        response_format_status=chat.format.status_after(is_closed) or UNSET,
+        response_format_status=chat.format.status_after(is_closed, is_relaxed) or UNSET,
         n_status=choices.count_status or UNSET,
     )
 

@@ -160,6 +160,7 @@ class ChatStream:
         end = choice.finished
         reason: FinishReason = "stop" if end is None else end.finish_reason
         closed = False if end is None else end.format_closed
+        relaxed = end is not None and end.format_relaxed
         n_status = self._choices.count_status if is_last else None
         return ChatCompletionChunk(
             id=self._identity.id,
@@ -170,7 +171,7 @@ class ChatStream:
                     index=choice.index, delta=ChatCompletionDelta(), finish_reason=reason
                 )
             ],
-            response_format_status=self._chat.format.status_after(closed) or UNSET,
+            response_format_status=self._chat.format.status_after(closed, relaxed) or UNSET,
             n_status=n_status or UNSET,
         )
 

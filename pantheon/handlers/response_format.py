@@ -23,13 +23,18 @@ class FormatPlan:
     constraint: JsonFormat | None = None
     status: ResponseFormatStatus | None = None
 
-    def status_after(self, closed: bool | None) -> ResponseFormatStatus | None:
+    def status_after(
+        self, closed: bool | None, relaxed: bool = False
+    ) -> ResponseFormatStatus | None:
         """The status once an answer has ended.
 
         Args:
             closed: whether the answer is complete in its format (see `Finished.format_closed`).
+            relaxed: whether only a part of its schema was enforced.
         """
-        return "not_enforced" if self.constraint is not None and closed is False else self.status
+        if self.constraint is not None and closed is False:
+            return "not_enforced"
+        return "schema_downgraded" if relaxed else self.status
 
 
 def read_response_format(params: ChatCompletionParams, enforce_schema: bool) -> FormatPlan:

@@ -284,6 +284,7 @@ class _Countdown:
 
     free_ahead = False
     dead = False
+    relaxed = False
 
     def __init__(self, last: int) -> None:
         self.taken = 0

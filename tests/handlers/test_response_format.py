@@ -78,3 +78,11 @@ def test_only_a_constraint_can_be_not_enforced(closed: bool | None) -> None:
     for wanted in ({"type": "text"}, {"type": "grammar"}):
         ignored = plan(response_format=wanted)
         assert ignored.status_after(closed) == ignored.status
+
+
+def test_a_schema_that_is_enforced_in_part_is_downgraded() -> None:
+    """`applied` would be untrue; an answer that did not close is `not_enforced` all the same."""
+    armed = FormatPlan(JsonFormat({"type": "object"}), "applied")
+    assert armed.status_after(True, relaxed=True) == "schema_downgraded"
+    assert armed.status_after(False, relaxed=True) == "not_enforced"
+    assert armed.status_after(True) == "applied"

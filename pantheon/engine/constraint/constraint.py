@@ -82,6 +82,11 @@ class Constraint:
         return self._grammar.complete and not self._answer.stopped
 
     @property
+    def relaxed(self) -> bool:
+        """Whether the grammar enforces only a part of its schema."""
+        return self._grammar is not None and self._grammar.relaxed
+
+    @property
     def free_ahead(self) -> bool:
         """Whether every token may come after the next, whatever that one is."""
         if self._grammar is not None:

@@ -20,13 +20,15 @@ class JsonGrammar:
     can continue, is `dead`.
     """
 
-    def __init__(self, matcher: LLMatcher, tokenizer: Tokenizer) -> None:
+    def __init__(self, matcher: LLMatcher, tokenizer: Tokenizer, *, relaxed: bool = False) -> None:
         """Start before the first token.
 
         Args:
             matcher: in its initial state; this object alone uses it.
             tokenizer: the one whose tokens it matches.
+            relaxed: whether the grammar lets through what its schema does not.
         """
+        self.relaxed = relaxed
         self._matcher = matcher
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer.vocabulary)

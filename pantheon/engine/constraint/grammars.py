@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from pantheon.engine.constraint.grammar import JsonGrammar
-from pantheon.engine.constraint.schema import UnsupportedSchema, object_schema
+from pantheon.engine.constraint.schema import UnsupportedSchema, mixes_bounds, object_schema
 from pantheon.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -49,41 +49,46 @@ class JsonGrammars:
         self._tokenizer = tokenizer
         self._trie = _vocabulary_trie(tokenizer)
         self._lock = threading.Lock()
-        self._compiled: OrderedDict[str, LLMatcher] = OrderedDict()
+        self._compiled: OrderedDict[str, tuple[LLMatcher, bool]] = OrderedDict()
 
     def start(self, schema: Mapping[str, Any] | None) -> JsonGrammar:
         """A grammar at its beginning.
 
         Any JSON object, and with a schema one that fits it. What the compiler does not know of
-        JSON Schema is left out with a line in the log.
+        JSON Schema is left out: the grammar is then `relaxed`, and a line in the log says why.
 
         Raises:
             UnsupportedSchema: no grammar can be made from the schema, or it is too costly.
         """
         text = object_schema(schema)
         with self._lock:
-            matcher = self._compiled.get(text)
-            if matcher is None:
-                matcher = self._compile(text)
-                self._compiled[text] = matcher
+            compiled = self._compiled.get(text)
+            if compiled is None:
+                compiled = self._compile(text)
+                self._compiled[text] = compiled
                 if len(self._compiled) > _CACHED_GRAMMARS:
                     self._compiled.popitem(last=False)
             self._compiled.move_to_end(text)
+            matcher, relaxed = compiled
             matcher = matcher.deep_copy()
-        grammar = JsonGrammar(matcher, self._tokenizer)
+        grammar = JsonGrammar(matcher, self._tokenizer, relaxed=relaxed)
         if grammar.dead:
             raise UnsupportedSchema("no token of the model's vocabulary can begin such an answer")
         return grammar
 
-    def _compile(self, schema: str) -> LLMatcher:
+    def _compile(self, schema: str) -> tuple[LLMatcher, bool]:
+        """A matcher for a schema, and whether it lets through what the schema does not."""
         source = LLMatcher.grammar_from_json_schema(schema, overrides=_OPTIONS)
         matcher = LLMatcher(self._trie, source, log_level=0, limits=_LIMITS)
         if matcher.is_error():
             reason = matcher.get_error().partition("\n")[0]
             raise UnsupportedSchema(f"the JSON schema cannot be enforced: {reason:.200}")
-        for warning in matcher.get_grammar_warnings():
-            _log.warning("a JSON schema is enforced in part: %.200s", warning)
-        return matcher
+        reasons = [str(warning) for warning in matcher.get_grammar_warnings()]
+        if mixes_bounds(schema):
+            reasons.append("an exclusive bound beside an inclusive one is taken as inclusive")
+        for reason in reasons:
+            _log.warning("a JSON schema is enforced in part: %.200s", reason)
+        return matcher, bool(reasons)
 
 
 class _Vocabulary:

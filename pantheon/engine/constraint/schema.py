@@ -45,6 +45,27 @@ def object_schema(schema: Mapping[str, Any] | None) -> str:
     return text
 
 
+def mixes_bounds(schema: str) -> bool:
+    """Whether a number is bounded exclusively on one side and inclusively on the other.
+
+    The grammar compiler takes the exclusive bound for an inclusive one there.
+
+    Args:
+        schema: text that `object_schema` returned.
+    """
+    pairs = (("exclusiveMinimum", "maximum"), ("exclusiveMaximum", "minimum"))
+    open_values: list[Any] = [json.loads(schema)]
+    while open_values:
+        value = open_values.pop()
+        if isinstance(value, dict):
+            if any(one in value and other in value for one, other in pairs):
+                return True
+            open_values.extend(value.values())
+        elif isinstance(value, list):
+            open_values.extend(value)
+    return False
+
+
 def _depth(value: Any) -> int:
     """Nesting of lists and objects, counted no further than one beyond the bound."""
     level, depth = [value], 0

@@ -19,9 +19,9 @@ from pantheon.engine.tokenizer.think import THINK_CLOSE, THINK_OPEN, ThinkStyle
 class MarkedConversation:
     """A conversation whose replayed turns carry marks: `MARK number kind MARK`.
 
-    A mark stands after the leading whitespace of a turn's content (`c`) or reasoning (`r`), where
-    trimming does not reach it. Where the content's mark comes out in a rendering is where the
-    turn begins; where the reasoning's does, the template wrote the reasoning itself.
+    A mark stands before a turn's content (`c`) or reasoning (`r`). Where the content's mark comes
+    out in a rendering is where the turn begins; where the reasoning's does, the template wrote
+    the reasoning itself. It keeps whitespace behind it from being trimmed.
 
     Attributes:
         messages: The messages with marks.
@@ -49,8 +49,8 @@ def mark_turns(messages: Sequence[Mapping[str, Any]], mark: str) -> MarkedConver
             reasoning[number] = thought
             message = {
                 **message,
-                "content": _insert(content, f"{mark}{number}c{mark}"),
-                "reasoning_content": _insert(thought, f"{mark}{number}r{mark}"),
+                "content": f"{mark}{number}c{mark}{content}",
+                "reasoning_content": f"{mark}{number}r{mark}{thought}",
             }
         marked.append(message)
     return MarkedConversation(marked, reasoning, mark)
@@ -92,10 +92,10 @@ def insert_reasoning(
     position = 0
     for index in range(0, len(pieces), 3):
         text = pieces[index]
-        # A template that asks whether a turn has content may separate the mark from what follows.
-        fitting = (part for part in (text, text.lstrip()) if plain.startswith(part, position))
-        found = next(fitting, None)
-        if found is None:
+        # Without the mark, the template may have trimmed the whitespace that follows it here.
+        blanks = _leading_blanks(text)
+        found = text[blanks - _leading_blanks(plain[position : position + blanks]) :]
+        if not plain.startswith(found, position):
             return None
         result.append(found)
         position += len(found)
@@ -113,6 +113,5 @@ def _spell(text: str, spelled: str) -> str:
     return text
 
 
-def _insert(text: str, mark: str) -> str:
-    start = len(text) - len(text.lstrip())
-    return text[:start] + mark + text[start:]
+def _leading_blanks(text: str) -> int:
+    return len(text) - len(text.lstrip())

@@ -209,8 +209,28 @@ def test_unknown_keywords_are_left_out_with_a_log_line(
     keyword: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = {"properties": {"v": {"type": "array", **keyword}}, "title": str(keyword)}
-    assert after(b'{"v":[1,1]}', schema).complete
+    grammar = after(b'{"v":[1,1]}', schema)
+    assert grammar.complete and grammar.relaxed
     assert "enforced in part" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("value", "relaxed"),
+    [
+        ({"type": "integer"}, False),
+        ({"type": "number", "exclusiveMinimum": 1}, False),
+        ({"type": "number", "minimum": 1, "maximum": 2}, False),
+        ({"type": "number", "exclusiveMinimum": 1, "maximum": 1.5}, True),
+        ({"type": "number", "exclusiveMaximum": 2, "minimum": 1}, True),
+        ({"type": "integer", "not": {"const": 1}}, True),
+    ],
+)
+def test_a_grammar_says_whether_it_holds_the_whole_schema(
+    value: dict[str, Any], relaxed: bool
+) -> None:
+    """`applied` must be true: a schema held in part is `schema_downgraded`."""
+    schema = {"properties": {"x": value}, "required": ["x"], "additionalProperties": False}
+    assert after(b"{", schema).relaxed is relaxed
 
 
 @pytest.mark.parametrize(

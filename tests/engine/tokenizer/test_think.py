@@ -306,6 +306,18 @@ def test_the_next_prompt_begins_with_the_last_and_its_answer(
         assert following.ids[: len(computed)] == computed
 
 
+@pytest.mark.parametrize("content", [" answer", "\tans", "\u3000c", "  \n x"])
+def test_whitespace_at_the_beginning_of_the_content_stays_behind_the_block(content: str) -> None:
+    """Most tokens of a byte-level vocabulary begin with a space, so answers often do."""
+    chat = CHATS["MiniCPM5-1B"]
+    prompt = chat.encode_chat([user()], template_kwargs={"enable_thinking": True})
+    tokens = chat.tokenizer.encode(f"x\n</think>\n\n{content}", special=True)
+    assert generated(chat, prompt.reasoning_open, [*tokens, END]) == ("x", content)
+    following = chat.encode_chat([user(), assistant(content, "x"), user()])
+    computed = [*prompt.ids, *tokens, END]
+    assert following.ids[: len(computed)] == computed
+
+
 @pytest.mark.parametrize("name", THINKERS)
 def test_a_tag_spelled_in_the_reasoning_stays_spelled(name: str) -> None:
     """A literal `</think>` inside thinking closes no block, now or when it is sent back."""
