@@ -39,8 +39,13 @@ class Generation:
         """True when what may come next depends on a token that is not read yet."""
         return self.constraint is not None and not self.constraint.free_ahead
 
-    def take(self, token: SampledToken) -> bool:
-        """Take a sampled token and tell the handler; True when the answer is complete."""
+    def take(self, token: SampledToken) -> Finished | None:
+        """Take a sampled token and tell the handler what it adds.
+
+        Returns:
+            The last event when the answer is complete, for the caller to say once the row is
+            free: who hears of the end may send the next request at once.
+        """
         step = self.answer.push(token)
         deltas, reason = step.deltas, step.finish_reason
         if self.constraint is not None:
@@ -54,12 +59,11 @@ class Generation:
         for delta in deltas:
             self.stream.put(delta)
         if reason is None:
-            return False
+            return None
         constraint = self.constraint
         closed = None if constraint is None else constraint.closed
         relaxed = constraint is not None and constraint.relaxed
-        self.stream.put(Finished(reason, self._usage(), closed, relaxed))
-        return True
+        return Finished(reason, self._usage(), closed, relaxed)
 
     def _usage(self) -> Usage:
         prompt_tokens = len(self.sequence.prompt)

@@ -268,8 +268,12 @@ class StepLoop:
 
     def _collect(self, in_flight: _InFlight) -> None:
         for generation, token in in_flight.read():
-            if not generation.sequence.over and generation.take(token):
+            if generation.sequence.over:
+                continue
+            end = generation.take(token)
+            if end is not None:
                 self.cancel(generation.sequence)
+                generation.stream.put(end)
 
     def _drop(self, sequence: Sequence) -> None:
         if self._generations.pop(sequence, None) is not None:

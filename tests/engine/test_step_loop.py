@@ -214,6 +214,14 @@ def test_a_cancel_frees_the_row_for_the_next_in_the_queue() -> None:
         assert first.next_event(0) is None, "nothing is said after a cancel"
 
 
+def test_the_row_is_free_when_the_end_is_heard_of() -> None:
+    """As many requests one after another as there are rows are never refused."""
+    with _bench(rows=1, queue_depth=0) as bench:
+        bench.runner.gate.set()
+        for _ in range(200):
+            assert _text(_all_events(bench.submit(prompt=3, limit=2))) == "3 4 "
+
+
 def test_a_full_queue_is_server_busy_with_retry_after() -> None:
     """Reference, 429 `server_busy`: all slots busy and the queue full."""
     with _bench(rows=1, queue_depth=1) as bench:

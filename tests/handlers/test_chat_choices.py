@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from pantheon.engine import (
     CompletionRequest,
@@ -108,23 +110,134 @@ def test_later_choice_without_a_place_is_left_out(refusal: EngineError) -> None:
     assert (engine.cancelled, engine.rows_in_use) == (0, 0)
 
 
+def answer(engine: ScriptedEngine, streamed: bool, **fields: Any) -> tuple[list[int], Any]:
+    """The numbers of the choices that came, and why fewer came than were asked for."""
+    if streamed:
+        with closing(stream(engine, **fields)) as answered:
+            events = list(answered)
+        assert events[-1] is SseSentinel.DONE
+        choices = by_choice(events)
+        assert all(chunks[-1].choices[0].finish_reason == "stop" for chunks in choices)
+        return [c[0].choices[0].index for c in choices], choices[-1][-1].n_status
+    body = create(engine, **fields).body
+    return [choice.index for choice in body.choices], body.n_status
+
+
 @pytest.mark.parametrize("streamed", [False, True])
-def test_later_choice_whose_wait_runs_out_is_left_out(streamed: bool) -> None:
-    """The only row is the first choice's for longer than the second may wait."""
+@pytest.mark.parametrize(("rows", "queue_depth"), [(1, 0), (1, 1), (2, 0), (2, 1)])
+def test_choices_that_find_no_place_beside_their_siblings_follow_them(
+    rows: int, queue_depth: int, streamed: bool
+) -> None:
+    engine = engine_by_seed({}, models=[scripted_model(rows=rows)], queue_depth=queue_depth)
+    assert answer(engine, streamed, n=5, seed=1) == ([0, 1, 2, 3, 4], UNSET)
+    assert [r.sampling.seed for r in engine.accepted] == [1, 2, 3, 4, 5]
+    assert (engine.cancelled, engine.rows_in_use) == (0, 0)
+
+
+def test_usage_of_choices_in_turn_is_that_of_choices_side_by_side() -> None:
+    alone = engine_by_seed({}, models=[scripted_model(rows=1)], queue_depth=0)
+    assert create(alone, n=3).body.usage == create(engine_by_seed({}), n=3).body.usage
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_choices_whose_wait_for_a_sibling_runs_out_wait_again(rows: int, streamed: bool) -> None:
+    """A choice takes longer than another may wait in the queue."""
     engine = engine_that(
-        Script(tokens=WORDS, token_seconds=0.05),
-        models=[scripted_model(rows=1)],
+        Script(tokens=WORDS, token_seconds=0.03),
+        models=[scripted_model(rows=rows)],
         queue_wait_s=0.02,
     )
-    if streamed:
-        events = list(stream(engine, n=2))
-        (chunks,) = by_choice(events)
-        assert chunks[-1].n_status == "partial_slot_unavailable"
-        assert events[-1] is SseSentinel.DONE
-    else:
-        body = create(engine, n=2).body
-        assert (len(body.choices), body.n_status) == (1, "partial_slot_unavailable")
-    assert (engine.cancelled, engine.rows_in_use) == (0, 0)
+    assert answer(engine, streamed, n=5) == ([0, 1, 2, 3, 4], UNSET)
+    assert engine.rows_in_use == 0
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_choices_take_turns_on_the_row_that_another_client_leaves(streamed: bool) -> None:
+    engine = engine_by_seed({}, models=[scripted_model(rows=2)], queue_depth=0)
+    create(engine)
+    other = engine.submit(engine.accepted[0])
+    assert answer(engine, streamed, n=3, seed=1) == ([0, 1, 2], UNSET)
+    assert engine.rows_in_use == 1
+    other.cancel()
+
+
+class RivalEngine(ScriptedEngine):
+    """An engine of one row on which another client is ahead of the choice with seed 2.
+
+    The other client comes just before that choice is submitted for the `attempt`-th time.
+    """
+
+    def __init__(self, queue_depth: int, attempt: int) -> None:
+        super().__init__(
+            models=[scripted_model(rows=1)],
+            script=lambda _: Script(tokens=WORDS),
+            queue_depth=queue_depth,
+            queue_wait_s=0.2,
+        )
+        self._attempts_left = attempt
+        self._rival: ScriptedCompletion | None = None
+
+    def submit(self, request: CompletionRequest) -> ScriptedCompletion:
+        if request.sampling.seed == 2:
+            self._attempts_left -= 1
+            if self._attempts_left == 0:
+                self._rival = super().submit(request)
+        return super().submit(request)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("queue_depth", "attempt"), [(0, 2), (1, 1)])
+def test_choice_that_finds_no_place_though_no_sibling_runs_is_left_out(
+    queue_depth: int, attempt: int, streamed: bool
+) -> None:
+    """The other client has the row; the choice is refused at once, or when its wait runs out."""
+    engine = RivalEngine(queue_depth, attempt)
+    assert answer(engine, streamed, n=3, seed=1) == ([0], "partial_slot_unavailable")
+    assert (engine.cancelled, engine.rows_in_use) == (0, 1)
+
+
+class LateEngine(ScriptedEngine):
+    """An engine whose generations tell their end before their row is free."""
+
+    def submit(self, request: CompletionRequest) -> ScriptedCompletion:
+        completion = super().submit(request)
+        completion.cancel = completion._finish  # type: ignore[method-assign]
+        completion._finish = lambda: None  # type: ignore[method-assign]
+        return completion
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_choice_that_follows_does_not_meet_the_row_of_the_one_before(streamed: bool) -> None:
+    engine = LateEngine([scripted_model(rows=1)], lambda _: Script(tokens=WORDS), queue_depth=0)
+    assert answer(engine, streamed, n=3) == ([0, 1, 2], UNSET)
+    assert engine.rows_in_use == 0
+
+
+class DefectiveEngine(ScriptedEngine):
+    """An engine that does not come to accept or refuse the request with seed 3."""
+
+    def submit(self, request: CompletionRequest) -> ScriptedCompletion:
+        if request.sampling.seed == 3:
+            raise RuntimeError("a defect")
+        return super().submit(request)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_defect_in_a_later_submission_cancels_the_earlier_ones(streamed: bool) -> None:
+    engine = DefectiveEngine()
+    with pytest.raises(RuntimeError, match="a defect"):
+        create(engine, n=3, seed=1, stream=streamed)
+    assert (engine.cancelled, engine.rows_in_use) == (2, 0)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_defect_in_a_repeated_submission_leaves_nothing_running(streamed: bool) -> None:
+    """Choice 2 is submitted again when choice 0 has ended and choice 1 has a row."""
+    engine = DefectiveEngine([scripted_model(rows=1)], queue_depth=0)
+    with pytest.raises(RuntimeError, match="a defect"):
+        answer(engine, streamed, n=4, seed=1)
+    assert engine.rows_in_use == 0
 
 
 @pytest.mark.parametrize("streamed", [False, True])
