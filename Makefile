@@ -51,7 +51,9 @@ fuzz: $(TEST_STAMP)
 	$(BIN)/python -m tests.server.fuzz
 
 bench: $(TEST_STAMP)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench serving
+	$(BIN)/python -m bench steps
+	$(BIN)/python -m bench kernels
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
