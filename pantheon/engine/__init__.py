@@ -1,6 +1,8 @@
 """The public face of the engine: what handlers may use of it."""
 
+from pantheon.engine.config import ModelOptions
 from pantheon.engine.errors import (
+    BadSessionBlob,
     ContextOverBudget,
     EngineError,
     GenerationFailed,
@@ -12,6 +14,15 @@ from pantheon.engine.errors import (
     ServerBusy,
     ServerMemoryConstrained,
     ServerShuttingDown,
+    SessionBusy,
+    SessionCachingDisabled,
+    SessionCapacity,
+    SessionExportUnsupported,
+    SessionNotFound,
+    UnloadFailed,
+    UnloadFailure,
+    WatchUnavailable,
+    WeightsVersionMismatch,
 )
 from pantheon.engine.events import (
     Event,
@@ -24,12 +35,20 @@ from pantheon.engine.events import (
     TokenLogprob,
     Usage,
 )
-from pantheon.engine.face import Completion, Engine
+from pantheon.engine.face import Completion, Engine, Watch
 from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling
-from pantheon.engine.status import AttentionStatus, DieStatus, ModelStatus, PlatformStatus
+from pantheon.engine.snapshot import SessionSnapshot
+from pantheon.engine.status import (
+    AttentionStatus,
+    DieStatus,
+    ModelStatus,
+    PlatformStatus,
+    PrefillRate,
+)
 
 __all__ = [
     "AttentionStatus",
+    "BadSessionBlob",
     "Completion",
     "CompletionRequest",
     "ContextOverBudget",
@@ -46,16 +65,29 @@ __all__ = [
     "LoadFailed",
     "LoadFailure",
     "ModelNotFound",
+    "ModelOptions",
     "ModelStatus",
     "NoModelsLoaded",
     "PlatformStatus",
+    "PrefillRate",
     "ReasoningDelta",
     "Sampling",
     "ServerBusy",
     "ServerMemoryConstrained",
     "ServerShuttingDown",
+    "SessionBusy",
+    "SessionCachingDisabled",
+    "SessionCapacity",
+    "SessionExportUnsupported",
+    "SessionNotFound",
+    "SessionSnapshot",
     "TextDelta",
     "TokenAlternative",
     "TokenLogprob",
+    "UnloadFailed",
+    "UnloadFailure",
     "Usage",
+    "Watch",
+    "WatchUnavailable",
+    "WeightsVersionMismatch",
 ]

@@ -53,6 +53,14 @@ class EngineConfig:
         stop_repetition: end an answer that loops with `repetition_loop`.
         thinking_default: whether a think-style template opens its block when the request does
             not say (`enable_thinking` absent); PANTHEON_NO_THINK=1 makes it False.
+        max_models: models that may be loaded at once.
+        max_watches: watches that may be held at once, over all models.
+        watch_grace_s: seconds from the end of a session's last watch to its release.
+        session_idle_ttl_s: seconds after which an idle session is released.
+        session_cache: False keeps no session's KV (PANTHEON_SESSION_CACHE=0).
+        unload_drain_s: most seconds that an unload waits for running generations.
+        pressure_file: file that stands in for measured memory pressure; None measures only.
+        model_root: folder below which a model loaded at run time must lie; None allows any path.
     """
 
     models: tuple[ModelOptions, ...]
@@ -65,3 +73,11 @@ class EngineConfig:
     kv_memory_share: float = 0.5
     stop_repetition: bool = True
     thinking_default: bool = True
+    max_models: int = 4
+    max_watches: int = 64
+    watch_grace_s: float = 45.0
+    session_idle_ttl_s: float = 43_200.0
+    session_cache: bool = True
+    unload_drain_s: float = 60.0
+    pressure_file: Path | None = None
+    model_root: Path | None = None

@@ -7,6 +7,10 @@ The engine knows nothing of HTTP; `pantheon.http.errors` maps each class to a st
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
+
+SESSION_RETRY_AFTER_S: Final = 30
+"""Seconds after which a session slot may be free (reference, `model_at_session_capacity`)."""
 
 
 class EngineError(Exception):
@@ -56,6 +60,46 @@ class ServerBusy(EngineError):
         self.retry_after = retry_after
 
 
+class SessionCapacity(EngineError):
+    """A new session id while every session slot holds a live session.
+
+    Attributes:
+        retry_after: seconds to wait before a retry.
+    """
+
+    def __init__(self, message: str, retry_after: int = SESSION_RETRY_AFTER_S) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SessionNotFound(EngineError):
+    """There is no live session of that id with anything to export."""
+
+
+class SessionBusy(EngineError):
+    """A turn is in flight on the session."""
+
+
+class SessionCachingDisabled(EngineError):
+    """The model has no session cache."""
+
+
+class SessionExportUnsupported(EngineError):
+    """The model's architecture has no snapshot format."""
+
+
+class BadSessionBlob(EngineError):
+    """A blob is corrupt, of another architecture, or does not fit the model."""
+
+
+class WeightsVersionMismatch(EngineError):
+    """A blob was captured under other weights."""
+
+
+class WatchUnavailable(EngineError):
+    """The table of watches is full."""
+
+
 class ServerMemoryConstrained(EngineError):
     """Memory pressure: admission refused the prompt."""
 
@@ -86,5 +130,25 @@ class LoadFailed(EngineError):
     """
 
     def __init__(self, failure: LoadFailure, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class UnloadFailure(Enum):
+    """Why a model could not be unloaded, in the classes that the reference tells apart."""
+
+    NOT_LOADED = "not loaded"
+    CONFLICT = "already unloading"
+    OTHER = "other"
+
+
+class UnloadFailed(EngineError):
+    """A model could not be unloaded.
+
+    Attributes:
+        failure: the class of the failure.
+    """
+
+    def __init__(self, failure: UnloadFailure, message: str) -> None:
         super().__init__(message)
         self.failure = failure

@@ -21,6 +21,8 @@ class Usage:
         cached_tokens: prompt tokens whose KV was reused rather than computed.
         kv_used: tokens whose KV the conversation holds at the turn's end.
         kv_cap: the effective window in tokens at the turn's end.
+        session_conflict: so many conversations share the session id that they displace each
+            other.
     """
 
     prompt_tokens: int
@@ -28,6 +30,7 @@ class Usage:
     cached_tokens: int
     kv_used: int
     kv_cap: int
+    session_conflict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

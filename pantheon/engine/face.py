@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from pantheon.engine.config import ModelOptions
 from pantheon.engine.events import Event
 from pantheon.engine.requests import CompletionRequest
-from pantheon.engine.status import DieStatus, ModelStatus, PlatformStatus
+from pantheon.engine.snapshot import SessionSnapshot
+from pantheon.engine.status import DieStatus, ModelStatus, PlatformStatus, PrefillRate
 
 
 class Completion(Protocol):
@@ -41,8 +43,28 @@ class Completion(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """A hold on a session (reference, `GET /session/watch`). Used by one thread."""
+
+    def wait_ended(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds; True when the engine has ended the hold.
+
+        It does so when the model is unloaded, when the server drains, and when a newer watch
+        of the same session took this one's place in a full table.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go: the session's grace period begins if no other watch holds it. Idempotent."""
+        ...
+
+
 class Engine(Protocol):
-    """Models by name, and the generations on them. Safe to call from any thread."""
+    """Models by name, and the generations on them. Safe to call from any thread.
+
+    Where a session's methods take `model`, None is the default model, the one loaded first;
+    any other name must be that of a loaded model (ModelNotFound), also when there is only one.
+    """
 
     def platform(self) -> PlatformStatus:
         """What this process is and runs on."""
@@ -61,8 +83,83 @@ class Engine(Protocol):
 
         Raises:
             NoModelsLoaded, ModelNotFound, InvalidRequest, ContextOverBudget, ServerBusy,
-            ServerMemoryConstrained, ServerShuttingDown.
+            SessionCapacity, ServerMemoryConstrained, ServerShuttingDown.
         """
+        ...
+
+    def load(self, options: ModelOptions) -> ModelStatus | None:
+        """Load a model and serve it. Waits for other loads to end: one at a time.
+
+        Returns:
+            Its row; None when it was unloaded again before it could be read.
+
+        Raises:
+            LoadFailed: with its class; nothing of the model is kept.
+            ServerShuttingDown: the engine drains.
+        """
+        ...
+
+    def unload(self, name: str) -> None:
+        """Stop serving a model, wait (bounded) for its generations, and free it.
+
+        Raises:
+            UnloadFailed: with its class.
+        """
+        ...
+
+    def export_session(self, model: str | None, session_id: str) -> SessionSnapshot:
+        """Read a session's most recently used conversation out of the cache.
+
+        Raises:
+            ModelNotFound, SessionCachingDisabled, SessionExportUnsupported, SessionNotFound,
+            SessionBusy, ServerShuttingDown.
+        """
+        ...
+
+    def restore_session(
+        self, model: str | None, session_id: str, blob: bytes, tokens: Sequence[int]
+    ) -> int:
+        """Put an exported conversation into the cache; how many tokens it holds.
+
+        All or nothing: on any error the session is what it was.
+
+        Raises:
+            ModelNotFound, SessionCachingDisabled, BadSessionBlob, WeightsVersionMismatch,
+            SessionCapacity, ServerShuttingDown.
+        """
+        ...
+
+    def largest_blob_bytes(self) -> int:
+        """Bytes of the largest blob that `restore_session` can take from any loaded model."""
+        ...
+
+    def release_session(self, model: str | None, session_id: str) -> None:
+        """Free a session and all its conversations now. Idempotent.
+
+        Raises:
+            ModelNotFound.
+        """
+        ...
+
+    def watch_session(self, model: str | None, session_id: str) -> Watch:
+        """Hold a session alive, whether it exists yet or not.
+
+        Raises:
+            ModelNotFound, SessionCachingDisabled, WatchUnavailable, ServerShuttingDown.
+        """
+        ...
+
+    def prefill_rate(self, model: str | None) -> PrefillRate:
+        """How fast a model prefills; of no model when the name is unknown. Never raises."""
+        ...
+
+    def drain(self) -> None:
+        """Admit nothing new: what waits is refused, what runs goes on, watches end. Idempotent."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """True when no generation runs or waits on any model."""
         ...
 
     def close(self) -> None:

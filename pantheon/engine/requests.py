@@ -70,6 +70,8 @@ class CompletionRequest:
             a closed one; None leaves it to the engine's configuration.
         reasoning_budget: most reasoning tokens before the block is closed by force; 0 or less
             switches it off, None takes the model's own.
+        session_id: the session whose cache the turn resumes from and adds to, not empty; None
+            reuses nothing and leaves nothing behind.
     """
 
     model: str | None
@@ -81,3 +83,4 @@ class CompletionRequest:
     response_format: JsonFormat | None = None
     enable_thinking: bool | None = None
     reasoning_budget: int | None = None
+    session_id: str | None = None

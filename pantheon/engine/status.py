@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+UNMEASURED_PREFILL_RATE: Final = 17.0
+"""Tokens per second where no rate is measured yet (reference, `GET /session/estimate`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +79,16 @@ class PlatformStatus:
     build: str
     accelerator: bool
     dies_visible: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillRate:
+    """How fast a model prefills (reference, `GET /session/estimate`).
+
+    Attributes:
+        model: its served name; empty for an unknown one.
+        tokens_per_s: measured, `UNMEASURED_PREFILL_RATE` before anything was.
+    """
+
+    model: str
+    tokens_per_s: float = UNMEASURED_PREFILL_RATE
