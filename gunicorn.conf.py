@@ -8,4 +8,6 @@ try:
 except SettingsError as error:
     raise SystemExit(f"pantheon: {error}") from None
 
-globals().update(gunicorn_options(_settings.host, _settings.port, _settings.threads))
+globals().update(
+    gunicorn_options(_settings.host, _settings.port, _settings.threads, _settings.drain_ms / 1000)
+)

@@ -23,6 +23,7 @@ class Parameter:
         kind: what its text is read as. `integer` refuses a text that is none; the positive kinds
             count such a text as absent.
         minimum: least value of an `integer`, if there is one.
+        max_length: most characters of a `string`, if there is such a bound.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Parameter:
     required: bool
     kind: ParameterKind
     minimum: int | None
+    max_length: int | None
     description: str
 
     @property
@@ -56,6 +58,7 @@ class Response:
 
     Attributes:
         bodies: models of a JSON body, of which it is one.
+        in_pieces: whether the operation hands a JSON body over encoded, in pieces.
         events: models of the JSON events of a stream.
     """
 
@@ -63,6 +66,7 @@ class Response:
     status: int
     content: Literal["json", "event_stream"]
     bodies: tuple[str, ...]
+    in_pieces: bool
     events: tuple[str, ...]
     sentinels: tuple[str, ...]
     comments: bool
@@ -72,7 +76,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method on one path."""
+    """One method on one path.
+
+    Attributes:
+        own_body_limit: whether the operation says itself how large its bodies may be.
+    """
 
     operation_id: str
     path: str
@@ -81,6 +89,7 @@ class Operation:
     body: str | None
     parameters: tuple[Parameter, ...]
     responses: tuple[Response, ...]
+    own_body_limit: bool
 
     @property
     def prefix(self) -> str:
@@ -98,14 +107,13 @@ def class_name(text: str) -> str:
     return "".join(word[0].upper() + word[1:] for word in re.findall(r"[A-Za-z0-9]+", text))
 
 
-def read_operations(document: Document) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
-    """The operations in the order of the document: those to generate, and those planned.
+def read_operations(document: Document) -> tuple[Operation, ...]:
+    """The operations in the order of the document.
 
     Raises:
         UnsupportedSpec: a construct for which the templates generate nothing.
     """
-    built: list[Operation] = []
-    planned: list[Operation] = []
+    operations: list[Operation] = []
     seen: set[str] = set()
     for path, item in document.root.child("paths").members().items():
         item.allow(*METHODS, what="a path item")
@@ -120,9 +128,8 @@ def read_operations(document: Document) -> tuple[tuple[Operation, ...], tuple[Op
                     node.child("operationId").pointer, "another operation has this id"
                 )
             seen.add(operation.operation_id)
-            is_planned = node.value.get("x-pantheon-planned") is True
-            (planned if is_planned else built).append(operation)
-    return tuple(built), tuple(planned)
+            operations.append(operation)
+    return tuple(operations)
 
 
 def _operation(document: Document, path: str, method: str, node: Node) -> Operation:
@@ -150,9 +157,28 @@ def _operation(document: Document, path: str, method: str, node: Node) -> Operat
     ]
     if not any(response.status < 300 for response in responses):
         raise UnsupportedSpec(node.child("responses").pointer, "expected a response of success")
+    own_body_limit = _switch(node, "x-pantheon-own-body-limit")
+    if own_body_limit and body is None:
+        raise UnsupportedSpec(
+            node.child("x-pantheon-own-body-limit").pointer, "the operation has no body"
+        )
     return Operation(
-        operation_id, path, method, node.value["summary"], body, parameters, tuple(responses)
+        operation_id=operation_id,
+        path=path,
+        method=method,
+        summary=node.value["summary"],
+        body=body,
+        parameters=parameters,
+        responses=tuple(responses),
+        own_body_limit=own_body_limit,
     )
+
+
+def _switch(node: Node, extension: str) -> bool:
+    value = node.value.get(extension, False)
+    if not isinstance(value, bool):
+        raise UnsupportedSpec(node.child(extension).pointer, f"expected a boolean, found {value!r}")
+    return value
 
 
 def _request_body(document: Document, node: Node) -> str:
@@ -173,7 +199,7 @@ def _parameter(node: Node) -> Parameter:
     if location not in ("query", "header"):
         raise UnsupportedSpec(node.child("in").pointer, f"expected query or header: {location!r}")
     schema = node.child("schema")
-    schema.allow("type", "minimum", what="a parameter's schema")
+    schema.allow("type", "minimum", "maxLength", what="a parameter's schema")
     kind = schema.value.get("type")
     if kind not in ("string", "integer"):
         raise UnsupportedSpec(schema.pointer, f"expected type string or integer, found {kind!r}")
@@ -195,6 +221,7 @@ def _parameter(node: Node) -> Parameter:
         required=required,
         kind=kind,
         minimum=schema.value.get("minimum"),
+        max_length=schema.value.get("maxLength"),
         description=node.value.get("description", name),
     )
 
@@ -215,6 +242,11 @@ def _responses(
         events: tuple[str, ...] = ()
         sentinels: tuple[str, ...] = ()
         comments = False
+        in_pieces = _switch(media, "x-pantheon-pieces")
+        if in_pieces and media_type != "application/json":
+            raise UnsupportedSpec(
+                media.child("x-pantheon-pieces").pointer, "only JSON is handed over in pieces"
+            )
         if media_type == "application/json":
             bodies = _bodies(document, media.child("schema"))
         elif media_type == "text/event-stream":
@@ -230,6 +262,7 @@ def _responses(
             status=int(status),
             content="json" if bodies else "event_stream",
             bodies=bodies,
+            in_pieces=in_pieces,
             events=events,
             sentinels=sentinels,
             comments=comments,

@@ -26,14 +26,13 @@ def generate(document: Document) -> Mapping[str, str]:
         UnsupportedSpec: the document holds what no code can be generated for.
     """
     schemas = component_schemas(document)
-    built, planned = read_operations(document)
-    everything = (*built, *planned)
-    requested = reachable(document, (op.body for op in everything if op.body is not None))
+    operations = read_operations(document)
+    requested = reachable(document, (op.body for op in operations if op.body is not None))
     returned = reachable(
         document,
-        (name for op in everything for r in op.responses for name in (*r.bodies, *r.events)),
+        (name for op in operations for r in op.responses for name in (*r.bodies, *r.events)),
     )
-    sources = _rendered(built)
+    sources = _rendered(operations)
     sources["models.py"] = models.generate(model_input(schemas, requested, returned), HEADER)
     files = {name: formatted(source, name) for name, source in sources.items()}
     files["openapi.json"] = json.dumps(document.root.value, indent=2, ensure_ascii=False) + "\n"
@@ -61,15 +60,17 @@ def _rendered(operations: tuple[Operation, ...]) -> dict[str, str]:
         "operations": operations,
         "paths": paths,
         "models": sorted({op.body for op in operations if op.body} | _response_models(operations)),
-        "parameters": [p for op in operations for p in op.parameters],
         "streams": streams,
+        "has_pieces": any(r.in_pieces for op in operations for r in op.responses),
         "sentinels": sorted({sentinel for r in streams for sentinel in r.sentinels}),
     }
     return {name: environment.get_template(f"{name}.jinja").render(context) for name in TEMPLATES}
 
 
 def _response_models(operations: Iterable[Operation]) -> set[str]:
-    return {name for op in operations for r in op.responses for name in (*r.bodies, *r.events)}
+    """The models that appear in the types of responses."""
+    responses = [r for op in operations for r in op.responses]
+    return {name for r in responses for name in (*(() if r.in_pieces else r.bodies), *r.events)}
 
 
 def _docstring(text: str, indent: int = 4) -> str:

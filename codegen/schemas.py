@@ -25,12 +25,22 @@ KEYWORDS = (
     "maxItems",
     "maxProperties",
     "minLength",
+    "maxLength",
     "minimum",
     "maximum",
+    "contentEncoding",
     "default",
     "description",
 )
-CONSTRAINTS = ("minItems", "maxItems", "maxProperties", "minLength", "minimum", "maximum")
+CONSTRAINTS = (
+    "minItems",
+    "maxItems",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+)
 SCHEMA_PREFIX = "#/components/schemas/"
 # Widest docstring line that fits 100 columns after an indentation of 4 and six quotes.
 DOCSTRING_WIDTH = 88
@@ -91,10 +101,12 @@ def model_input(
     It differs from the spec in what is settled before or after a model exists: constraints are
     left out, since bodies are validated against the spec itself; a null member of a request is
     dropped before its model is made, so request models have no None; a property with a default is
-    never unset, unless `x-pantheon-keep-unset` asks for it; descriptions are wrapped.
+    never unset, unless `x-pantheon-keep-unset` asks for it; text in base64 is held as its bytes;
+    descriptions are wrapped.
 
     Raises:
-        UnsupportedSpec: a schema that holds null is used both in requests and in responses.
+        UnsupportedSpec: a schema that holds null is used both in requests and in responses, or
+            one that is not only in requests holds text in base64.
     """
     prepared: JsonObject = {}
     for name, schema in schemas.items():
@@ -104,6 +116,8 @@ def model_input(
                 schema.pointer,
                 "null means absent in requests and null in responses; use two schemas",
             )
+        if name in returned or not in_request:
+            _refuse_base64(schema)
         prepared[name] = _prepare(schema.value, in_request)
     return {
         "openapi": "3.1.0",
@@ -137,6 +151,21 @@ def _check(document: Document, schema: Node, named: bool) -> None:
         _check(document, schema.child("items"), named=False)
     if isinstance(value.get("additionalProperties"), dict):
         _check(document, schema.child("additionalProperties"), named=False)
+    if value.get("contentEncoding", "base64") != "base64":
+        raise UnsupportedSpec(
+            schema.child("contentEncoding").pointer,
+            f"expected base64, found {value['contentEncoding']!r}",
+        )
+
+
+def _refuse_base64(schema: Node) -> None:
+    for member in (
+        (*schema.child("properties").members().values(),) if ("properties" in schema.value) else ()
+    ):
+        if "contentEncoding" in member.value:
+            raise UnsupportedSpec(
+                member.child("contentEncoding").pointer, "only a request's text is read as bytes"
+            )
 
 
 def _references(value: Any) -> list[str]:
@@ -158,6 +187,9 @@ def _prepare(schema: JsonObject, in_request: bool) -> JsonObject:
         result.pop(constraint, None)
     if "description" in result:
         result["description"] = textwrap.fill(result["description"], DOCSTRING_WIDTH)
+    if result.pop("contentEncoding", None):
+        # What the generator knows bytes by.
+        result["format"] = "binary"
     if result.pop("x-pantheon-keep-unset", False):
         result.pop("default", None)
     for applicator in ("items", "additionalProperties"):

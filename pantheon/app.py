@@ -44,6 +44,7 @@ class Application:
             head_timeout=settings.head_timeout_ms / 1000,
             body_timeout=settings.body_timeout_ms / 1000,
             send_timeout=settings.send_timeout_ms / 1000,
+            drain_timeout=settings.drain_ms / 1000,
         )
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -67,8 +68,17 @@ class Application:
         else:
             print("  no model is loaded: set PANTHEON_MODELS='path=MODEL.gguf'", flush=True)
 
+    def drain(self) -> None:
+        """Refuse what is new and what waits; what runs goes on."""
+        self._engine.drain()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no generation runs or waits."""
+        return self._engine.idle
+
     def close(self) -> None:
-        """End every generation and free the models."""
+        """End every generation and free the models. Idempotent."""
         self._engine.close()
 
 

@@ -53,7 +53,9 @@ class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn carries no typ
     def load_config(self) -> None:
         """Set gunicorn's options."""
         settings = self._settings
-        options = gunicorn_options(settings.host, settings.port, settings.threads)
+        options = gunicorn_options(
+            settings.host, settings.port, settings.threads, settings.drain_ms / 1000
+        )
         for name, value in options.items():
             self.cfg.set(name, value)
 

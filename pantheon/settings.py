@@ -1,7 +1,7 @@
 """Every flag and environment variable of the server, declared once.
 
 This is the only module that reads the environment. A setting is parsed and bounded here or the
-start-up stops with one line that names it.
+start-up stops with one line that names it. The file is long because every setting is in it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from typing import Any, Final
 from pantheon import build_info
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.model_options import bundled_models, integer, parse_models, switch
+from pantheon.setting_values import host_name, one_worker, path, share, switchable_path
 
-MAX_CONCURRENT_ROWS: Final = 8
-"""Requests that a model decodes at once by default (reference, concurrency model)."""
+_MAX_ROWS: Final = 8
+"""Most requests that a model decodes at once (reference, concurrency model)."""
 
 _SPARE_THREADS: Final = 32
+"""Threads for everything that neither decodes, waits nor watches."""
+
+_MAX_MODELS: Final = 64
+_DAY_MS: Final = 24 * 3_600_000
 _MIB: Final = 1024 * 1024
 
 
@@ -50,42 +55,12 @@ def _setting(default: Any, declaration: Declaration) -> Any:
     return field(default=default, metadata={"declaration": declaration})
 
 
-def _host(text: str) -> str:
-    if any(character.isspace() or not character.isprintable() for character in text):
-        raise ValueError(f"expected a host name or an address, got {text!r}")
-    return text
-
-
-def _share(text: str) -> float:
-    rule = f"expected a number above 0 and at most 1, got {text!r}"
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError(rule) from None
-    if not 0.0 < value <= 1.0:
-        raise ValueError(rule)
-    return value
-
-
-def _one_worker(text: str) -> int:
-    if text != "1":
-        raise ValueError(
-            f"expected 1, got {text!r}: models and sessions live in one process, so the server "
-            "runs as one worker with threads"
-        )
-    return 1
-
-
-def _folder(text: str) -> Path | None:
-    return None if text == "off" else Path(text).expanduser()
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one server process. Times in milliseconds, sizes in bytes."""
 
     host: str = _setting(
-        "127.0.0.1", Declaration("PANTHEON_HOST", _host, "address to listen on", "--host")
+        "127.0.0.1", Declaration("PANTHEON_HOST", host_name, "address to listen on", "--host")
     )
     port: int = _setting(
         8000, Declaration("PANTHEON_PORT", integer(0, 65535), "port to listen on", "--port")
@@ -195,7 +170,7 @@ class Settings:
         None,
         Declaration(
             "PANTHEON_COMPILE_CACHE_DIR",
-            _folder,
+            switchable_path,
             "folder of compiled programs, kept between starts; 'off' keeps none",
             shown_default="pantheon/ in XDG_CACHE_HOME or ~/.cache",
         ),
@@ -204,13 +179,99 @@ class Settings:
         0.5,
         Declaration(
             "PANTHEON_KV_MEMORY_SHARE",
-            _share,
+            share,
             "share of the memory left after the weights that the KV cache may take",
         ),
     )
-    workers: int = _setting(
-        1, Declaration("WEB_CONCURRENCY", _one_worker, "gunicorn's workers; must be 1")
+    max_models: int = _setting(
+        4,
+        Declaration(
+            "PANTHEON_MAX_MODELS",
+            integer(1, _MAX_MODELS),
+            "models that may be loaded at once; threads are sized for them at the start",
+        ),
     )
+    model_root: Path | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_MODEL_ROOT",
+            path,
+            "folder below which a model loaded at run time must lie",
+            shown_default="any",
+        ),
+    )
+    unload_drain_ms: int = _setting(
+        60_000,
+        Declaration(
+            "PANTHEON_UNLOAD_DRAIN_MS",
+            integer(0, 3_600_000),
+            "longest time that an unload waits for running answers",
+        ),
+    )
+    session_cache: bool = _setting(
+        True,
+        Declaration(
+            "PANTHEON_SESSION_CACHE",
+            switch,
+            "0 keeps no session's KV: every turn is prefilled from its start",
+        ),
+    )
+    session_idle_ttl_ms: int = _setting(
+        43_200_000,
+        Declaration(
+            "PN_SESSION_IDLE_TTL_MS",
+            integer(1, 365 * _DAY_MS),
+            "time after which a session that nobody uses or watches is released",
+        ),
+    )
+    watch_grace_ms: int = _setting(
+        45_000,
+        Declaration(
+            "PN_SESSION_WATCH_GRACE_MS",
+            integer(0, _DAY_MS),
+            "time from the end of a session's last watch to its release",
+        ),
+    )
+    max_watches: int = _setting(
+        64,
+        Declaration(
+            "PANTHEON_MAX_WATCHES",
+            integer(0, 4096),
+            "watches that may be held at once, over all models",
+        ),
+    )
+    pressure_file: Path | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_PRESSURE_FILE",
+            path,
+            "file that stands in for the measured share of memory in use, 0 to 1, for drills",
+            shown_default="none",
+        ),
+    )
+    drain_ms: int = _setting(
+        30_000,
+        Declaration(
+            "PANTHEON_DRAIN_MS",
+            integer(0, 3_600_000),
+            "longest time that SIGTERM waits for running answers",
+        ),
+    )
+    workers: int = _setting(
+        1, Declaration("WEB_CONCURRENCY", one_worker, "gunicorn's workers; must be 1")
+    )
+
+    def __post_init__(self) -> None:
+        """Check what several settings say together.
+
+        Raises:
+            SettingsError: more models are configured than may be loaded.
+        """
+        if self.max_models < len(self.served_models):
+            raise SettingsError(
+                f"PANTHEON_MAX_MODELS: expected at least {len(self.served_models)}, as many as "
+                f"models are configured, got {self.max_models}"
+            )
 
     @classmethod
     def declarations(cls) -> tuple[tuple[str, Declaration, Any], ...]:
@@ -240,18 +301,23 @@ class Settings:
         return cls(**values)
 
     @property
+    def served_models(self) -> tuple[ModelOptions, ...]:
+        """The models to load at the start: the bundled one where none is configured."""
+        return bundled_models() if self.models is None else self.models
+
+    @property
     def threads(self) -> int:
-        """Threads that serve requests: one for each that decodes or waits, and some to spare."""
-        served = self.models or bundled_models()
-        rows = sum(
-            model.max_concurrent or model.max_sessions or MAX_CONCURRENT_ROWS for model in served
-        )
-        return rows + self.queue_depth * max(1, len(served)) + _SPARE_THREADS
+        """Threads that serve requests: one for each that decodes, waits or watches, and spare.
+
+        Counted for as many models as may ever be loaded, for gunicorn starts with this number.
+        """
+        per_model = self.queue_depth + _MAX_ROWS
+        return self.max_watches + self.max_models * per_model + _SPARE_THREADS
 
     def engine_config(self) -> EngineConfig:
         """What the engine is built from, with the bundled model where none is configured."""
         return EngineConfig(
-            models=bundled_models() if self.models is None else self.models,
+            models=self.served_models,
             backend=build_info.backend(),
             build=build_info.build(),
             queue_depth=self.queue_depth,
@@ -261,6 +327,14 @@ class Settings:
             kv_memory_share=self.kv_memory_share,
             stop_repetition=self.repetition_loop,
             thinking_default=not self.no_think,
+            max_models=self.max_models,
+            max_watches=self.max_watches,
+            watch_grace_s=self.watch_grace_ms / 1000,
+            session_idle_ttl_s=self.session_idle_ttl_ms / 1000,
+            session_cache=self.session_cache,
+            unload_drain_s=self.unload_drain_ms / 1000,
+            pressure_file=self.pressure_file,
+            model_root=self.model_root,
         )
 
 

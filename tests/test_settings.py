@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pantheon import build_info
-from pantheon.engine.config import ModelOptions
+from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.settings import Settings, SettingsError
 
 
@@ -63,6 +64,18 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PANTHEON_KV_MEMORY_SHARE", "1.1"),
         ("PANTHEON_KV_MEMORY_SHARE", "nan"),
         ("PANTHEON_KV_MEMORY_SHARE", "half"),
+        ("PN_SESSION_IDLE_TTL_MS", "0"),
+        ("PN_SESSION_WATCH_GRACE_MS", "-1"),
+        ("PANTHEON_MAX_WATCHES", "4097"),
+        ("PANTHEON_MAX_WATCHES", "-1"),
+        ("PANTHEON_MAX_MODELS", "0"),
+        ("PANTHEON_MAX_MODELS", "65"),
+        ("PANTHEON_SESSION_CACHE", "2"),
+        ("PANTHEON_UNLOAD_DRAIN_MS", "-1"),
+        ("PANTHEON_DRAIN_MS", "-1"),
+        ("PANTHEON_DRAIN_MS", "forever"),
+        ("PANTHEON_PRESSURE_FILE", "a\0b"),
+        ("PANTHEON_MODEL_ROOT", "a\0b"),
         ("WEB_CONCURRENCY", "2"),
     ],
 )
@@ -128,10 +141,67 @@ def test_engine_config_has_the_engine_s_part() -> None:
     assert (config.backend, config.build) == (build_info.backend(), build_info.build())
 
 
-def test_threads_cover_rows_and_queues_of_every_model() -> None:
-    one = Settings.from_environment({"PANTHEON_MODELS": "path=/a.gguf,max_concurrent=4"})
-    two = Settings.from_environment(
-        {"PANTHEON_MODELS": "path=/a.gguf,max_concurrent=4;path=/b.gguf,max_sessions=3"}
-    )
-    assert one.threads > 4 + 32
-    assert two.threads == one.threads + 3 + 32
+def test_engine_config_has_the_numbers_of_sessions_and_models() -> None:
+    config = Settings.from_environment(
+        {
+            "PN_SESSION_IDLE_TTL_MS": "2500",
+            "PN_SESSION_WATCH_GRACE_MS": "500",
+            "PANTHEON_MAX_WATCHES": "3",
+            "PANTHEON_MAX_MODELS": "2",
+            "PANTHEON_SESSION_CACHE": "0",
+            "PANTHEON_UNLOAD_DRAIN_MS": "750",
+            "PANTHEON_PRESSURE_FILE": "/p",
+            "PANTHEON_MODEL_ROOT": "/m",
+        }
+    ).engine_config()
+    assert (config.session_idle_ttl_s, config.watch_grace_s) == (2.5, 0.5)
+    assert (config.max_watches, config.max_models) == (3, 2)
+    assert not config.session_cache
+    assert config.unload_drain_s == 0.75
+    assert (config.pressure_file, config.model_root) == (Path("/p"), Path("/m"))
+
+
+def test_defaults_of_sessions_and_models_are_those_of_the_engine() -> None:
+    """Reference, session routes: 12 h of idleness, 45 s of grace."""
+    config = Settings.from_environment({}).engine_config()
+    plain = EngineConfig(models=(), backend="cpu", build="")
+    assert (config.session_idle_ttl_s, config.watch_grace_s) == (12 * 3600, 45)
+    for name in (
+        "session_idle_ttl_s",
+        "watch_grace_s",
+        "max_watches",
+        "max_models",
+        "session_cache",
+        "unload_drain_s",
+        "pressure_file",
+        "model_root",
+    ):
+        assert getattr(config, name) == getattr(plain, name), name
+
+
+def test_more_models_than_may_be_loaded_are_refused_in_one_line() -> None:
+    environment = {
+        "PANTHEON_MODELS": ";".join(f"path=/{index}.gguf" for index in range(3)),
+        "PANTHEON_MAX_MODELS": "2",
+    }
+    with pytest.raises(
+        SettingsError, match=r"^PANTHEON_MAX_MODELS: expected at least 3, .* got 2$"
+    ):
+        Settings.from_environment(environment)
+    three = Settings.from_environment({**environment, "PANTHEON_MAX_MODELS": "3"})
+    with pytest.raises(
+        SettingsError, match=r"^PANTHEON_MAX_MODELS: expected at least 4, .* got 3$"
+    ):
+        replace(three, models=(*three.served_models, ModelOptions(path=Path("/3.gguf"))))
+
+
+def test_threads_cover_watches_rows_and_queues_of_every_model_there_may_be() -> None:
+    """Models loaded later find their threads: the number does not depend on those configured."""
+    environment = {
+        "PANTHEON_MAX_WATCHES": "10",
+        "PANTHEON_MAX_MODELS": "3",
+        "BS_QUEUE_DEPTH": "5",
+    }
+    none = Settings.from_environment({**environment, "PANTHEON_MODELS": ";"})
+    two = Settings.from_environment({**environment, "PANTHEON_MODELS": "path=/a;path=/b"})
+    assert none.threads == two.threads > 10 + 3 * (5 + 8)

@@ -95,9 +95,15 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The last event of a completion whose generation failed after it was admitted."""
+    """The last event of a completion whose generation failed after it was admitted.
+
+    Attributes:
+        message: fit to be shown to a client.
+        shutting_down: whether it was ended by the shutdown, and not by a fault of its own.
+    """
 
     message: str
+    shutting_down: bool = False
 
 
 Event: TypeAlias = TextDelta | ReasoningDelta | Finished | Failed

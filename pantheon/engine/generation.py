@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.completion import EventStream
@@ -19,16 +20,18 @@ class Generation:
     """A sequence, how its tokens are chosen, what they become, and who is told.
 
     Attributes:
-        kv_cap: the effective window in tokens, reported at the end.
+        kv_cap: tells the effective window in tokens, reported at the end.
         constraint: what decides which tokens may come next; None where all may.
+        sampled: the tokens taken so far.
     """
 
     sequence: Sequence
     sampling: RowSampling
     answer: Answer
     stream: EventStream
-    kv_cap: int
+    kv_cap: Callable[[], int]
     constraint: Constraint | None = None
+    sampled: list[int] = field(default_factory=list)
 
     def mask(self) -> TokenMask | None:
         """Tokens that may come next; None where all may."""
@@ -46,6 +49,7 @@ class Generation:
             The last event when the answer is complete, for the caller to say once the row is
             free: who hears of the end may send the next request at once.
         """
+        self.sampled.append(token.id)
         step = self.answer.push(token)
         deltas, reason = step.deltas, step.finish_reason
         if self.constraint is not None:
@@ -70,8 +74,9 @@ class Generation:
         return Usage(
             prompt_tokens=prompt_tokens,
             completion_tokens=self.answer.tokens,
-            cached_tokens=0,
+            cached_tokens=self.sequence.cached,
             # The last token was sampled and never fed.
             kv_used=prompt_tokens + self.answer.tokens - 1,
-            kv_cap=self.kv_cap,
+            kv_cap=self.kv_cap(),
+            session_conflict=self.sequence.conflict,
         )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import threading
+from collections.abc import Sequence as Listed
 from dataclasses import dataclass
+from typing import Final
 
 from pantheon.engine.answer import Answer
+from pantheon.engine.cache import Continued, continue_history
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import (
     Constraint,
@@ -13,14 +17,23 @@ from pantheon.engine.constraint import (
     ReasoningBudget,
     UnsupportedSchema,
 )
-from pantheon.engine.errors import ContextOverBudget, InvalidRequest
+from pantheon.engine.errors import (
+    ContextOverBudget,
+    InvalidRequest,
+    ServerMemoryConstrained,
+    SessionCachingDisabled,
+)
 from pantheon.engine.generation import Generation
+from pantheon.engine.memory import Clamp, MemoryLadder
 from pantheon.engine.reasoning import ReasoningStart
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from pantheon.engine.scheduler import Sequence
-from pantheon.engine.status import AttentionStatus, ModelStatus
+from pantheon.engine.session_transfer import SessionTransfer
+from pantheon.engine.shared import Shared
+from pantheon.engine.snapshot import SessionSnapshot
+from pantheon.engine.status import UNMEASURED_PREFILL_RATE, AttentionStatus, ModelStatus
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import (
     ChatTokenizer,
@@ -28,12 +41,22 @@ from pantheon.engine.tokenizer import (
     TemplateError,
     TokenizerError,
     TokenType,
+    spelling,
 )
+from pantheon.engine.watches import SessionWatch, WatchTable
+
+_LARGE_PROMPT_CHARS: Final = 1 << 18
+"""A conversation over this size is rendered and encoded alone: each takes much memory for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceIdentity:
-    """What an instance is called and what was asked for it, defaults resolved."""
+    """What an instance is called, what was asked for it, defaults resolved, and what it is.
+
+    Attributes:
+        architecture: `general.architecture` of its file.
+        weights_version: tells its weights apart; see `pantheon.engine.gguf.weights_version`.
+    """
 
     id: str
     path: str
@@ -41,6 +64,8 @@ class InstanceIdentity:
     max_concurrent_configured: int
     context_window_configured: int
     reasoning_budget: int
+    architecture: str
+    weights_version: int
 
 
 class ModelInstance:
@@ -53,14 +78,17 @@ class ModelInstance:
         runner: Runner,
         loop: StepLoop,
         capacity: Capacity,
-        attention_layers: int,
+        transfer: SessionTransfer | None,
+        shared: Shared,
         *,
+        attention_layers: int,
         stop_repetition: bool,
         thinking_default: bool,
     ) -> None:
         """Take over a compiled runner and the loop that runs it.
 
         Args:
+            transfer: export and restore; None for a model whose sessions keep no cache.
             stop_repetition, thinking_default: see `EngineConfig`.
         """
         self._identity = identity
@@ -68,30 +96,51 @@ class ModelInstance:
         self._tokenizer = tokenizer.tokenizer
         self._vocabulary = self._tokenizer.vocabulary
         self._control_ids = self._vocabulary.texts(TokenType.CONTROL)
+        self._spelling = spelling(self._vocabulary, self._tokenizer.token_bytes)
         self._runner = runner
         self._loop = loop
         self._capacity = capacity
+        self._transfer = transfer
+        self._ladder: MemoryLadder = shared.ladder
+        self._watches: WatchTable = shared.watches
         self._attention_layers = attention_layers
         self._stop_repetition = stop_repetition
         self._thinking_default = thinking_default
         self._grammars = JsonGrammars(self._tokenizer)
+        self._large_prompt = threading.Lock()
 
     @property
     def id(self) -> str:
         """The served name."""
         return self._identity.id
 
+    @property
+    def idle(self) -> bool:
+        """True when no generation runs or waits."""
+        return self._loop.idle
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """The measured rate, or the reference's before one was measured."""
+        return self._loop.times.prefill_tokens_per_s or UNMEASURED_PREFILL_RATE
+
+    @property
+    def largest_blob_bytes(self) -> int:
+        """Bytes of the largest blob that fits; 0 without a session cache."""
+        return 0 if self._transfer is None else self._transfer.largest_blob_bytes
+
     def status(self) -> ModelStatus:
         """See `ModelStatus`."""
+        served = self._served()
         return ModelStatus(
             id=self._identity.id,
             path=self._identity.path,
             dies=(),
             vram_bytes=self._runner.held_bytes,
             max_sessions=self._identity.max_sessions,
-            max_concurrent=self._capacity.rows,
+            max_concurrent=served.rows,
             max_concurrent_configured=self._identity.max_concurrent_configured,
-            context_window=self._capacity.window,
+            context_window=served.window,
             context_window_configured=self._identity.context_window_configured,
             tool_choice_required_with_thinking=False,
             attention=self._attention() if self._loop.stepped else None,
@@ -99,29 +148,89 @@ class ModelInstance:
 
     def submit(self, request: CompletionRequest) -> EventStream:
         """Render, tokenise and queue a request. See `Engine.submit` for what it raises."""
-        prompt = self._encode(request)
-        window = self._capacity.window
-        if len(prompt.ids) > window:
-            raise ContextOverBudget(len(prompt.ids), window)
-        limit = min(request.max_tokens, window - len(prompt.ids) + 1)
-        sequence = Sequence(tuple(prompt.ids), limit, queued_at=self._loop.now())
-        answer = self._answer(request, prompt, limit)
+        served = self._served()
+        if not served.admits:
+            raise ServerMemoryConstrained(
+                "the server is short of memory and admits nothing new; retry later"
+            )
+        rendered = self._encode(request)
+        session_id = None if self._transfer is None else request.session_id
+        prompt = self._continue(rendered.ids, session_id)
+        size = len(prompt.tokens)
+        if size > served.window:
+            raise ContextOverBudget(size, served.window)
+        limit = min(request.max_tokens, served.window - size + 1)
+        sequence = Sequence(prompt.tokens, limit, self._loop.now(), answer_ends=prompt.answer_ends)
+        answer = self._answer(request, rendered, limit)
         generation = Generation(
             sequence,
             _row_sampling(request),
             answer,
             EventStream(self._identity.id, lambda: self._loop.cancel(sequence)),
-            kv_cap=window,
+            kv_cap=lambda: self._served().window,
             constraint=self._constraint(request, answer),
         )
-        self._loop.submit(generation)
+        self._loop.submit(generation, session_id)
         return generation.stream
 
+    def export_session(self, session_id: str) -> SessionSnapshot:
+        """See `Engine.export_session`."""
+        return self._sessions().export(session_id)
+
+    def restore_session(self, session_id: str, blob: bytes, tokens: Listed[int]) -> int:
+        """See `Engine.restore_session`."""
+        return self._sessions().restore(session_id, blob, tokens)
+
+    def release_session(self, session_id: str) -> None:
+        """See `Engine.release_session`."""
+        self._loop.sessions.release(session_id)
+
+    def watch_session(self, session_id: str) -> SessionWatch:
+        """See `Engine.watch_session`."""
+        self._sessions()
+        sessions = self._loop.sessions
+        return self._watches.open(
+            self,
+            session_id,
+            began=lambda: sessions.watch(session_id),
+            ended=lambda: sessions.unwatch(session_id),
+        )
+
+    def drain(self) -> None:
+        """Admit nothing new, refuse what waits, end every watch; what runs goes on. Idempotent."""
+        self._loop.drain()
+        self._watches.end_all(self)
+
     def close(self) -> None:
-        """End every generation. Idempotent."""
+        """End every generation and session and free the device. Idempotent."""
+        self.drain()
         self._loop.close()
 
+    def _served(self) -> Clamp:
+        """Window and rows as memory allows them right now."""
+        capacity = self._capacity
+        return self._ladder.clamp(capacity.window, capacity.rows, capacity.page_size)
+
+    def _sessions(self) -> SessionTransfer:
+        if self._transfer is None:
+            raise SessionCachingDisabled(
+                f"the sessions of {self._identity.id} keep no cache (PANTHEON_SESSION_CACHE=0)"
+            )
+        return self._transfer
+
+    def _continue(self, prompt: Listed[int], session_id: str | None) -> Continued:
+        """The prompt with the sampled tokens of the session's answers where they stand again."""
+        kept = () if session_id is None else self._loop.sessions.conversations(session_id)
+        return continue_history(prompt, kept, self._spelling)
+
     def _encode(self, request: CompletionRequest) -> PromptTokens:
+        characters = sum(len(value) for message in request.messages for value in message.values())
+        if characters <= _LARGE_PROMPT_CHARS:
+            return self._render(request)
+        with self._large_prompt:
+            return self._render(request)
+
+    def _render(self, request: CompletionRequest) -> PromptTokens:
         thinking = request.enable_thinking
         if thinking is None:
             thinking = self._thinking_default

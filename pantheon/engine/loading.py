@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import psutil
+from jax.errors import JaxRuntimeError
 
-from pantheon.engine.cache import PagePool
+from pantheon.engine.admission import FLOAT32_BYTES, memory_need
+from pantheon.engine.cache import PagePool, PrefixCache, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
-from pantheon.engine.gguf import GGUFError, GGUFFile
+from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
+from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.model import architecture_of
-from pantheon.engine.runner import PREFILL_CHUNKS, Runner
+from pantheon.engine.model_path import check_is_file, served_name
+from pantheon.engine.runner import PREFILL_CHUNK, Runner
 from pantheon.engine.scheduler import Scheduler
+from pantheon.engine.session_blob import BlobTarget
+from pantheon.engine.session_transfer import SessionTransfer
+from pantheon.engine.shared import Shared
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import (
     ChatTokenizer,
@@ -30,22 +34,24 @@ from pantheon.engine.tokenizer import (
 
 _log = logging.getLogger(__name__)
 
-_SPLIT_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
-_FLOAT32_BYTES = 4
+
+def _no_check() -> None:
+    """Nothing stops a load."""
 
 
-def served_name(options: ModelOptions) -> str:
-    """The id a model is served under: its own, else the file's name without its endings."""
-    if options.name:
-        return options.name
-    return _SPLIT_SUFFIX.sub("", options.path.name.removesuffix(".gguf"))
-
-
-def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
+def load_instance(
+    options: ModelOptions,
+    config: EngineConfig,
+    check: Callable[[], None] = _no_check,
+    shared: Shared | None = None,
+) -> ModelInstance:
     """Load a model, compile its steps and start its engine thread.
 
+    Args:
+        check: called between the steps; what it raises ends the load.
+
     Raises:
-        LoadFailed: with its class; nothing of the model is kept.
+        LoadFailed: with its class. Its traceback refers to what was made until then.
     """
     if options.dies is not None:
         raise LoadFailed(
@@ -55,10 +61,9 @@ def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
         )
     if options.quantize:
         raise LoadFailed(LoadFailure.OTHER, "INT8 quantisation at load is not supported")
-    if not _is_file(options.path):
-        raise LoadFailed(LoadFailure.FILE_NOT_FOUND, f"there is no model file {options.path}")
+    check_is_file(options.path)
     try:
-        return _load(options, config)
+        return _load(options, config, check, shared or Shared.of(config))
     except (GGUFError, TokenizerError, TemplateError) as error:
         raise LoadFailed(
             LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}"
@@ -69,27 +74,30 @@ def load_instance(options: ModelOptions, config: EngineConfig) -> ModelInstance:
         ) from error
     except NotEnoughMemory as error:
         raise LoadFailed(LoadFailure.NO_CAPACITY, str(error)) from error
+    except (MemoryError, JaxRuntimeError) as error:
+        if isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise LoadFailed(
+            LoadFailure.NO_CAPACITY, f"memory ran out while {served_name(options)} was loaded"
+        ) from error
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        # A name too long for the file system, or a folder that may not be searched.
-        return False
-
-
-def _load(options: ModelOptions, config: EngineConfig) -> ModelInstance:
+def _load(
+    options: ModelOptions, config: EngineConfig, check: Callable[[], None], shared: Shared
+) -> ModelInstance:
     name = served_name(options)
     began = time.monotonic()
 
     def progress(message: str) -> None:
+        check()
         _log.info("%s: %s", name, message)
 
     with GGUFFile(options.path) as file:
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file)
+        memory_need(file, dimensions, options.ctx_cap).check(host_memory().available)
         tokenizer = _read_tokenizer(file, progress)
+        version = weights_version(file)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
             file, dimensions, lambda done, total: _report_layers(progress, done, total)
@@ -100,8 +108,8 @@ def _load(options: ModelOptions, config: EngineConfig) -> ModelInstance:
         context_length=dimensions.context_length,
         ctx_cap=options.ctx_cap,
         rows=concurrent if config.batch_slots else 1,
-        bytes_per_token=dimensions.kv_values_per_token * _FLOAT32_BYTES,
-        memory=int(psutil.virtual_memory().available * config.kv_memory_share),
+        bytes_per_token=dimensions.kv_values_per_token * FLOAT32_BYTES,
+        memory=int(host_memory().available * config.kv_memory_share),
     )
     progress(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
@@ -109,13 +117,37 @@ def _load(options: ModelOptions, config: EngineConfig) -> ModelInstance:
     )
     runner = Runner(architecture, dimensions, parameters, capacity)
     runner.compile(progress)
+    cache = PrefixCache(PagePool(capacity.pages, capacity.page_size))
     scheduler = Scheduler(
         rows=capacity.rows,
         queue_depth=config.queue_depth if config.batch_slots else 0,
-        chunks=PREFILL_CHUNKS,
-        pool=PagePool(capacity.pages, capacity.page_size),
+        chunk=PREFILL_CHUNK,
+        cache=cache,
     )
-    loop = StepLoop(name, runner, scheduler, queue_wait_s=config.queue_wait_s)
+    table = SessionTable(
+        max_sessions=sessions,
+        idle_ttl_s=config.session_idle_ttl_s,
+        watch_grace_s=config.watch_grace_s,
+        forget=cache.forget,
+    )
+    loop = StepLoop(
+        name,
+        runner,
+        scheduler,
+        table,
+        queue_wait_s=config.queue_wait_s,
+        row_limit=lambda: (
+            shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
+        ),
+    )
+    target = BlobTarget(
+        architecture=architecture.name,
+        weights_version=version,
+        layout=runner.empty_page(),
+        page_size=capacity.page_size,
+        window=capacity.window,
+        vocabulary=dimensions.tokens,
+    )
     progress(f"ready after {time.monotonic() - began:.1f} s")
     return ModelInstance(
         InstanceIdentity(
@@ -125,11 +157,15 @@ def _load(options: ModelOptions, config: EngineConfig) -> ModelInstance:
             max_concurrent_configured=concurrent,
             context_window_configured=options.ctx_cap or dimensions.context_length,
             reasoning_budget=options.reasoning_budget,
+            architecture=architecture.name,
+            weights_version=version,
         ),
         tokenizer,
         runner,
         loop,
         capacity,
+        SessionTransfer(loop, cache, runner, target) if config.session_cache else None,
+        shared,
         attention_layers=dimensions.layers,
         stop_repetition=config.stop_repetition,
         thinking_default=config.thinking_default,

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+import traceback
 from collections.abc import Sequence
 
 import jax
 
-from pantheon.engine.completion import EventStream
-from pantheon.engine.config import EngineConfig
+from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import (
     EngineError,
     LoadFailed,
     LoadFailure,
     ModelNotFound,
     NoModelsLoaded,
+    ServerShuttingDown,
+    UnloadFailed,
+    UnloadFailure,
 )
-from pantheon.engine.instance import ModelInstance
-from pantheon.engine.loading import load_instance, served_name
+from pantheon.engine.face import Completion, Watch
+from pantheon.engine.loading import load_instance
+from pantheon.engine.model_path import below_root, served_name
+from pantheon.engine.model_table import ModelTable, shown
+from pantheon.engine.reclaim import reclaim_memory
 from pantheon.engine.requests import CompletionRequest
-from pantheon.engine.status import DieStatus, ModelStatus, PlatformStatus
+from pantheon.engine.served_model import Loader, ServedModel
+from pantheon.engine.snapshot import SessionSnapshot
+from pantheon.engine.status import DieStatus, ModelStatus, PlatformStatus, PrefillRate
+from pantheon.engine.uploads import Uploads
+
+_log = logging.getLogger(__name__)
+
+_IDLE_POLL_S = 0.02
+"""Seconds between looks at whether an unloading model still generates."""
 
 
 class Registry:
-    """Every loaded model; implements `pantheon.engine.face.Engine`."""
+    """Every model; implements `pantheon.engine.face.Engine`.
 
-    def __init__(self, config: EngineConfig) -> None:
+    Only what is live is listed and routed to, not what is loading or leaving. No lock that a
+    request takes is held while a file is read, a program compiled or a generation awaited, so
+    every other route answers meanwhile.
+    """
+
+    def __init__(self, config: EngineConfig, loader: Loader = load_instance) -> None:
         """Start with no model; `load_all` loads the configured ones."""
         self._config = config
-        self._instances: list[ModelInstance] = []
+        self._loader = loader
+        self._uploads = Uploads()
+        self._table = ModelTable(config.max_models)
+        self._closed = threading.Event()
 
     def load_all(self) -> None:
         """Load the configured models in order.
@@ -36,10 +61,7 @@ class Registry:
             LoadFailed: one cannot be loaded; those before it stay.
         """
         for options in self._config.models:
-            name = served_name(options)
-            if any(instance.id == name for instance in self._instances):
-                raise LoadFailed(LoadFailure.CONFLICT, f"a model named {name} is already loaded")
-            self._instances.append(load_instance(options, self._config))
+            self._load(options)
 
     def platform(self) -> PlatformStatus:
         """See `Engine.platform`."""
@@ -52,34 +74,179 @@ class Registry:
 
     def models(self) -> Sequence[ModelStatus]:
         """See `Engine.models`."""
-        return tuple(instance.status() for instance in self._instances)
+        return tuple(instance.status() for instance in self._table.live())
 
     def dies(self) -> Sequence[DieStatus]:
         """See `Engine.dies`: no die manager holds any in a CPU build."""
         return ()
 
-    def submit(self, request: CompletionRequest) -> EventStream:
+    def submit(self, request: CompletionRequest) -> Completion:
         """See `Engine.submit`."""
         return self._route(request.model).submit(request)
 
+    def load(self, options: ModelOptions) -> ModelStatus | None:
+        """See `Engine.load`."""
+        if self._config.model_root is not None:
+            options = below_root(options, self._config.model_root)
+        instance = self._load(options)
+        return instance.status() if instance in self._table.live() else None
+
+    def unload(self, name: str) -> None:
+        """See `Engine.unload`."""
+        instance = self._table.withdraw(name)
+        _log.info("%s: unloading", name)
+        try:
+            self._retire(instance)
+        # The name must become free whatever happens, and the caller must hear of it.
+        except Exception as error:
+            _log.exception("%s could not be unloaded cleanly", name)
+            raise UnloadFailed(
+                UnloadFailure.OTHER, f"{name} could not be unloaded cleanly; see the server's log"
+            ) from error
+        finally:
+            self._table.forget(name)
+            del instance
+            # JAX's caches are left alone while a load traces: the next time will do.
+            with self._uploads.turn_if_free() as free:
+                reclaim_memory(programs=free)
+        _log.info("%s: unloaded", name)
+
+    def export_session(self, model: str | None, session_id: str) -> SessionSnapshot:
+        """See `Engine.export_session`."""
+        return self._named(model).export_session(session_id)
+
+    def restore_session(
+        self, model: str | None, session_id: str, blob: bytes, tokens: Sequence[int]
+    ) -> int:
+        """See `Engine.restore_session`."""
+        return self._named(model).restore_session(session_id, blob, tokens)
+
+    def largest_blob_bytes(self) -> int:
+        """See `Engine.largest_blob_bytes`."""
+        return max((instance.largest_blob_bytes for instance in self._table.live()), default=0)
+
+    def release_session(self, model: str | None, session_id: str) -> None:
+        """See `Engine.release_session`."""
+        self._named(model).release_session(session_id)
+
+    def watch_session(self, model: str | None, session_id: str) -> Watch:
+        """See `Engine.watch_session`."""
+        return self._named(model).watch_session(session_id)
+
+    def prefill_rate(self, model: str | None) -> PrefillRate:
+        """See `Engine.prefill_rate`."""
+        try:
+            instance = self._named(model)
+        except ModelNotFound:
+            return PrefillRate("")
+        return PrefillRate(instance.id, instance.prefill_tokens_per_s)
+
+    def drain(self) -> None:
+        """See `Engine.drain`. A load ends with its step."""
+        self._table.seal()
+        self._uploads.abort()
+        for instance in self._table.held():
+            instance.drain()
+
+    @property
+    def idle(self) -> bool:
+        """See `Engine.idle`."""
+        return all(instance.idle for instance in self._table.held())
+
     def close(self) -> None:
         """See `Engine.close`."""
-        for instance in self._instances:
+        self._closed.set()
+        self.drain()
+        held = self._table.held()
+        self._table.clear()
+        for instance in held:
             instance.close()
 
-    def _route(self, name: str | None) -> ModelInstance:
+    def _load(self, options: ModelOptions) -> ServedModel:
+        name = served_name(options)
+        self._table.reserve(name)
+        try:
+            with self._uploads.turn():
+                instance = self._upload(name, options)
+            try:
+                self._table.publish(name, instance)
+            except ServerShuttingDown:
+                instance.close()
+                raise
+            return instance
+        finally:
+            self._table.release(name)
+
+    def _upload(self, name: str, options: ModelOptions) -> ServedModel:
+        """Run the loader; whatever it raises, nothing of its work stays alive."""
+        failure: EngineError
+        try:
+            instance = self._loader(options, self._config, self._uploads.check)
+        except EngineError as error:
+            failure = error
+            _log.warning("%s: not loaded: %s", name, error)
+        # Whatever a hostile file makes the libraries raise ends this load and not the server.
+        except Exception as error:
+            _log.exception("%s: not loaded", name)
+            failure = LoadFailed(
+                LoadFailure.OTHER, f"{shown(name)} cannot be loaded; the server's log says why"
+            )
+            _forget_frames(error)
+        else:
+            # What making it took beside what it holds: hundreds of megabytes.
+            reclaim_memory(programs=False)
+            return instance
+        # The frames that an error came through hold the arrays that were made there.
+        _forget_frames(failure)
+        reclaim_memory(programs=True)
+        raise failure
+
+    def _retire(self, instance: ServedModel) -> None:
+        instance.drain()
+        deadline = time.monotonic() + self._config.unload_drain_s
+        while not instance.idle and time.monotonic() < deadline:
+            if self._closed.wait(_IDLE_POLL_S):
+                break
+        instance.close()
+
+    def _route(self, name: str | None) -> ServedModel:
         """One model takes every name; several must be named exactly (reference, `model`)."""
-        if not self._instances:
+        if self._table.sealed:
+            raise ServerShuttingDown("the server is shutting down")
+        served = self._table.live()
+        if not served:
             raise NoModelsLoaded("no model is loaded")
-        if len(self._instances) == 1:
-            return self._instances[0]
-        for instance in self._instances:
+        if len(served) == 1:
+            return served[0]
+        for instance in served:
             if instance.id == name:
                 return instance
         raise ModelNotFound(
             "model must name one of the loaded models (see /v1/models), "
-            f"got {'none' if name is None else repr(name[:100])}"
+            f"got {'none' if name is None else shown(name)}"
         )
+
+    def _named(self, name: str | None) -> ServedModel:
+        """The default model or the one of exactly that name (reference, session routes)."""
+        served = self._table.live()
+        for instance in served:
+            if name is None or instance.id == name:
+                return instance
+        raise ModelNotFound(
+            f"no model named {shown(name)} is loaded (see /v1/models)"
+            if name is not None
+            else "no model is loaded"
+        )
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Take off an error everything that refers to the frames it came through."""
+    chain: BaseException | None = error
+    while chain is not None:
+        traceback.clear_frames(chain.__traceback__)
+        following = chain.__cause__ or chain.__context__
+        chain.__traceback__ = chain.__cause__ = chain.__context__ = None
+        chain = following
 
 
 def build_engine(config: EngineConfig) -> Registry:

@@ -6,17 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Listed
-from dataclasses import dataclass
-from typing import Protocol
 
-from pantheon.engine.errors import ServerBusy, ServerShuttingDown
+from pantheon.engine.cache import Session, SessionSlotsFull, SessionTable
+from pantheon.engine.errors import GenerationFailed, ServerBusy, ServerShuttingDown, SessionCapacity
 from pantheon.engine.events import Failed
 from pantheon.engine.generation import Generation
-from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.sampled_token import SampledToken
-from pantheon.engine.scheduler import DecodeRow, PrefillChunk, QueueFull, Scheduler, Sequence
-from pantheon.engine.token_mask import TokenMask
+from pantheon.engine.in_flight import InFlight, PlannedStep
+from pantheon.engine.jobs import Job, Jobs
+from pantheon.engine.live_sessions import LiveSessions
+from pantheon.engine.scheduler import PrefillChunk, QueueFull, Scheduler, Sequence
+from pantheon.engine.status import UNMEASURED_PREFILL_RATE
+from pantheon.engine.step_runner import StepRunner
+from pantheon.engine.step_times import StepTimes
 
 _log = logging.getLogger(__name__)
 
@@ -24,90 +25,20 @@ _RETRY_AFTER_S = 5
 """Seconds after which a refused client may try again: about the length of a short answer."""
 
 
-class Tokens(Protocol):
-    """Tokens that a dispatched step samples."""
-
-    def read(self) -> list[SampledToken]:
-        """Wait for them."""
-        ...
-
-
-class StepRunner(Protocol):
-    """What the loop needs of a runner; `Runner` is the real one."""
-
-    def start_row(self, row: int, sampling: RowSampling) -> None:
-        """Prepare a row for a new sequence."""
-        ...
-
-    def prefill(
-        self,
-        tokens: Listed[int],
-        start: int,
-        pages: Listed[int],
-        row: int,
-        sampling: RowSampling,
-        mask: TokenMask | None,
-    ) -> Tokens:
-        """Dispatch one chunk of a prompt."""
-        ...
-
-    def decode(
-        self,
-        rows: Listed[int],
-        positions: Listed[int],
-        pages: Listed[Listed[int]],
-        sampling: Listed[RowSampling],
-        masks: Listed[TokenMask | None],
-    ) -> Tokens:
-        """Dispatch one token for each row."""
-        ...
-
-    def reset(self) -> None:
-        """Forget everything after a failed step."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A planned step with the generations it is for."""
-
-    prefill: tuple[Generation, PrefillChunk] | None
-    decode: tuple[tuple[Generation, DecodeRow], ...]
-
-
-class _InFlight:
-    """Dispatched work whose tokens nobody has read."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[tuple[Generation, ...], Tokens]] = []
-
-    def add(self, generations: tuple[Generation, ...], tokens: Tokens) -> None:
-        """Add a part of the step; only what samples for somebody is read."""
-        self._parts.append((generations, tokens))
-
-    @property
-    def must_be_read(self) -> bool:
-        """True when the next step of some generation depends on the tokens of this one."""
-        return any(
-            generation.waits_for_its_token and not generation.sequence.over
-            for generations, _ in self._parts
-            for generation in generations
-        )
-
-    def read(self) -> Iterator[tuple[Generation, SampledToken]]:
-        """Wait for the tokens and give each to whom it belongs."""
-        for generations, tokens in self._parts:
-            yield from zip(generations, tokens.read(), strict=False)
-
-
 class StepLoop:
     """Runs the steps of one model on a thread of its own.
 
-    That thread alone uses the runner. Scheduler and generations are shared with the threads
-    that submit and cancel, under one lock that is never held while the device works. A step is
-    dispatched before the tokens of the one before it are read, so that the device does not
-    wait for the host; what a sequence sampled after its end is thrown away. A step whose tokens
-    decide what the next one may sample (a grammar, a reasoning budget) is read first.
+    That thread alone uses the runner. Scheduler, sessions and generations are shared with the
+    threads that submit and cancel, under one lock that is never held while the device works. A
+    step is dispatched before the tokens of the one before it are read, so that the device does
+    not wait for the host; what a sequence sampled after its end is thrown away. A step whose
+    tokens decide what the next one may sample (a grammar, a reasoning budget) is read first.
+
+    Attributes:
+        lock: that lock; reentrant.
+        sessions: the model's sessions.
+        times: how long its steps take.
+        stepped: True once a step was dispatched.
     """
 
     def __init__(
@@ -115,8 +46,10 @@ class StepLoop:
         name: str,
         runner: StepRunner,
         scheduler: Scheduler,
+        sessions: SessionTable,
         *,
         queue_wait_s: float,
+        row_limit: Callable[[], int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the thread.
@@ -124,18 +57,24 @@ class StepLoop:
         Args:
             name: the model's, for the log.
             queue_wait_s: seconds that a sequence may wait for a row.
+            row_limit: tells how many rows may be in use right now; None for all.
             clock: seconds, monotonic.
         """
         self._name = name
         self._runner = runner
         self._scheduler = scheduler
         self._queue_wait_s = queue_wait_s
+        self._row_limit = row_limit
         self._clock = clock
-        self._changed = threading.Condition()
-        self._generations: dict[Sequence, Generation] = {}
-        self._closing = False
+        self.lock = threading.Condition()
+        self.sessions = LiveSessions(sessions, self.lock, clock)
+        self.times = StepTimes()
         self.stepped = False
-        """True once a step was dispatched."""
+        self._generations: dict[Sequence, Generation] = {}
+        self._jobs = Jobs()
+        self._draining = False
+        self._closing = False
+        self._last_read = 0.0
         self._thread = threading.Thread(target=self._run, name=f"engine {name}", daemon=True)
         self._thread.start()
 
@@ -143,70 +82,124 @@ class StepLoop:
         """The clock by which the wait in the queue is measured."""
         return self._clock()
 
-    def submit(self, generation: Generation) -> None:
-        """Queue a generation.
+    @property
+    def idle(self) -> bool:
+        """True when no generation runs or waits."""
+        return not self._generations
+
+    def submit(self, generation: Generation, session_id: str | None = None) -> None:
+        """Queue a generation; its session is busy until its end.
 
         Raises:
             ServerBusy: no row is free and the queue is full.
-            ServerShuttingDown: the loop is closing.
+            SessionCapacity: the session is new and every slot holds a live one.
+            ServerShuttingDown: the loop admits nothing any more.
         """
-        with self._changed:
-            if self._closing:
-                raise ServerShuttingDown("the server is shutting down")
+        sequence = generation.sequence
+        with self.lock:
+            if self._draining:
+                raise ServerShuttingDown(f"{self._name} takes no more requests")
+            if session_id is not None:
+                sequence.session = self._session(session_id, len(sequence.prompt))
             try:
-                self._scheduler.submit(generation.sequence)
+                self._scheduler.submit(sequence)
             except QueueFull:
                 raise ServerBusy(
                     f"every decode row of {self._name} is busy and its queue is full; retry later",
                     _RETRY_AFTER_S,
                 ) from None
-            self._generations[generation.sequence] = generation
+            if sequence.session is not None:
+                self.sessions.begin_turn(sequence.session)
+            self._generations[sequence] = generation
             self._announce_admitted()
-            self._changed.notify()
+            self.lock.notify()
 
     def cancel(self, sequence: Sequence) -> None:
-        """End a generation; its row and pages are free at once. No event follows. Idempotent."""
-        with self._changed:
+        """Break a generation off; row and pages are free at once. No event follows. Idempotent."""
+        with self.lock:
             self._drop(sequence)
             self._announce_admitted()
-            self._changed.notify()
+            self.lock.notify()
+
+    def perform(self, pieces: Iterator[None]) -> None:
+        """Run a job on the engine thread, one piece between two steps, and wait for its end.
+
+        Raises:
+            ServerShuttingDown: the loop closes before it is done.
+            Exception: what a piece raised.
+        """
+        job = Job(pieces)
+        with self.lock:
+            if self._closing:
+                raise ServerShuttingDown(f"{self._name} takes no more requests")
+            self._jobs.add(job)
+            self.lock.notify()
+        job.wait()
+
+    def drain(self) -> None:
+        """Admit nothing new and refuse what waits; what runs goes on. Idempotent."""
+        with self.lock:
+            self._draining = True
+            self._refuse_waiting()
 
     def close(self) -> None:
-        """End every generation and the thread. Idempotent."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        """End every generation, session and the thread. Idempotent."""
+        with self.lock:
+            self._draining = self._closing = True
+            self.lock.notify()
         self._thread.join()
 
+    def _session(self, session_id: str, prompt_tokens: int) -> Session:
+        try:
+            return self.sessions.require(session_id)
+        except SessionSlotsFull:
+            rate = self.times.prefill_tokens_per_s or UNMEASURED_PREFILL_RATE
+            raise SessionCapacity(
+                f"every session slot of {self._name} holds a live session; release one or retry "
+                f"later: prefilling this prompt of {prompt_tokens} tokens again takes about "
+                f"{prompt_tokens / rate:.1f} s"
+            ) from None
+
     def _run(self) -> None:
-        in_flight: _InFlight | None = None
+        in_flight: InFlight | None = None
         while self._wait(in_flight):
             try:
                 in_flight = self._turn(in_flight)
+                self._jobs.step()
             # Whatever a step raises: its requests must hear of it and the next must be served.
             except Exception:
                 _log.exception("a step of %s failed; its requests end here", self._name)
                 in_flight = None
-                with self._changed:
-                    self._fail_running()
+                with self.lock:
+                    # First what is kept: who is admitted below must not resume from it.
+                    self._scheduler.lose_cache()
+                    self._fail_running(Failed("the generation failed"))
+                    self._jobs.give_up(GenerationFailed("a step failed beside it"))
                 self._start_over()
-        with self._changed:
+        with self.lock:
             self._refuse_waiting()
-            self._fail_running()
+            self._fail_running(Failed("the server is shutting down", shutting_down=True))
+            self._jobs.give_up(ServerShuttingDown(f"{self._name} takes no more requests"))
+            self.sessions.clear()
 
-    def _wait(self, in_flight: _InFlight | None) -> bool:
+    def _wait(self, in_flight: InFlight | None) -> bool:
         """Wait until there is something to do; False when the loop is closing."""
-        with self._changed:
-            while self._scheduler.idle and in_flight is None and not self._closing:
-                self._changed.wait()
+        with self.lock:
+            while (
+                self._scheduler.idle
+                and self._jobs.empty
+                and in_flight is None
+                and not self._closing
+            ):
+                self.lock.wait()
             return not self._closing
 
-    def _turn(self, in_flight: _InFlight | None) -> _InFlight | None:
+    def _turn(self, in_flight: InFlight | None) -> InFlight | None:
         """Dispatch the next step and read the one before it; what is in flight now."""
         if in_flight is not None and in_flight.must_be_read:
             self._collect(in_flight)
             in_flight = None
-        with self._changed:
+        with self.lock:
             self._refuse_expired()
             step = self._plan()
             self._announce_admitted()
@@ -223,23 +216,31 @@ class StepLoop:
             _log.exception(
                 "%s cannot start over after a failed step; it serves no more", self._name
             )
-            with self._changed:
-                self._closing = True
+            with self.lock:
+                self._draining = self._closing = True
 
-    def _plan(self) -> _Step | None:
+    def _plan(self) -> PlannedStep | None:
+        if self._row_limit is not None:
+            self._scheduler.row_limit = self._row_limit()
+        pace = self.times.pace
+        if pace is not None:
+            self._scheduler.pace = pace
         plan = self._scheduler.plan()
         if plan is None:
             return None
         chunk = plan.prefill
-        return _Step(
+        return PlannedStep(
             None if chunk is None else (self._generations[chunk.sequence], chunk),
             tuple((self._generations[row.sequence], row) for row in plan.decode),
+            plan.saves,
         )
 
-    def _dispatch(self, step: _Step) -> _InFlight:
+    def _dispatch(self, step: PlannedStep) -> InFlight:
         """Hand a step to the device."""
         self.stepped = True
-        in_flight = _InFlight()
+        in_flight = InFlight(step, self._clock())
+        for save in step.saves:
+            self._runner.save_state(save.row, save.slot)
         if step.decode:
             generations = tuple(generation for generation, _ in step.decode)
             rows = [row for _, row in step.decode]
@@ -252,32 +253,60 @@ class StepLoop:
             )
             in_flight.add(generations, tokens)
         if step.prefill is not None:
-            generation, chunk = step.prefill
-            if chunk.first:
-                self._runner.start_row(chunk.row, generation.sampling)
-            tokens = self._runner.prefill(
-                chunk.tokens,
-                chunk.start,
-                chunk.pages,
-                chunk.row,
-                generation.sampling,
-                generation.mask() if chunk.last else None,
-            )
-            in_flight.add((generation,) if chunk.last else (), tokens)
+            self._dispatch_chunk(*step.prefill, in_flight)
         return in_flight
 
-    def _collect(self, in_flight: _InFlight) -> None:
+    def _dispatch_chunk(
+        self, generation: Generation, chunk: PrefillChunk, in_flight: InFlight
+    ) -> None:
+        if chunk.first:
+            self._runner.start_row(chunk.row, generation.sampling)
+            self._runner.load_state(chunk.row, chunk.load_state)
+        if chunk.copy_page is not None:
+            self._runner.copy_page(*chunk.copy_page)
+        tokens = self._runner.prefill(
+            chunk.tokens,
+            chunk.start,
+            chunk.pages,
+            chunk.row,
+            generation.sampling,
+            generation.mask() if chunk.last else None,
+        )
+        if chunk.save_state is not None:
+            self._runner.save_state(chunk.row, chunk.save_state)
+        in_flight.add((generation,) if chunk.last else (), tokens)
+
+    def _collect(self, in_flight: InFlight) -> None:
         for generation, token in in_flight.read():
-            if generation.sequence.over:
+            sequence = generation.sequence
+            if sequence.over:
                 continue
             end = generation.take(token)
             if end is not None:
-                self.cancel(generation.sequence)
+                with self.lock:
+                    self._drop(sequence, tuple(generation.sampled))
+                    self._announce_admitted()
                 generation.stream.put(end)
+        self._measure(in_flight)
 
-    def _drop(self, sequence: Sequence) -> None:
+    def _measure(self, in_flight: InFlight) -> None:
+        """Take the time since the step could begin: its dispatch, or the end of the one before."""
+        now, step = self._clock(), in_flight.step
+        began = max(self._last_read, in_flight.dispatched_at)
+        self._last_read = now
+        if step.decode or step.prefill is not None:
+            self.times.add(
+                now - began, decode_rows=len(step.decode), prefill_tokens=step.prefill_tokens
+            )
+
+    def _drop(
+        self, sequence: Sequence, sampled: tuple[int, ...] | None = None, *, lost: bool = False
+    ) -> None:
+        """Take a generation out; see `Scheduler.finish`."""
         if self._generations.pop(sequence, None) is not None:
-            self._scheduler.finish(sequence)
+            self._scheduler.finish(sequence, sampled, lost=lost)
+            if sequence.session is not None:
+                self.sessions.end_turn(sequence.session)
 
     def _announce_admitted(self) -> None:
         for sequence, generation in self._generations.items():
@@ -295,14 +324,14 @@ class StepLoop:
             )
             self._drop(sequence)
 
-    def _fail_running(self) -> None:
+    def _fail_running(self, end: Failed) -> None:
         for generation in self._with_row(True):
-            generation.stream.put(Failed("the generation failed"))
-            self._drop(generation.sequence)
+            generation.stream.put(end)
+            self._drop(generation.sequence, lost=True)
 
     def _refuse_waiting(self) -> None:
         for generation in self._with_row(False):
-            generation.stream.refuse(ServerShuttingDown("the server is shutting down"))
+            generation.stream.refuse(ServerShuttingDown(f"{self._name} takes no more requests"))
             self._drop(generation.sequence)
 
     def _with_row(self, admitted: bool) -> list[Generation]:

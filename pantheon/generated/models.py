@@ -136,10 +136,10 @@ class LoadModelParams(Struct, frozen=True, kw_only=True):
     """Path of the GGUF file."""
 
     name: str | UnsetType = UNSET
-    """The name to serve it under. Absent, the file's base name."""
+    """The name to serve it under. Absent or empty, the file's base name."""
 
     dies: list[int] | UnsetType = UNSET
-    """Ordinals of the devices to use."""
+    """Ordinals of the devices to use. Empty, the server chooses."""
 
     quantize: bool = False
     """Quantise to INT8 while loading."""
@@ -340,7 +340,7 @@ class SessionExportParams(Struct, frozen=True, kw_only=True):
     """The session to export."""
 
     name: str | UnsetType = UNSET
-    """The model; absent, the default one."""
+    """The model; absent or empty, the default one."""
 
     session_id: str
     """The session."""
@@ -372,13 +372,13 @@ class SessionRestoreParams(Struct, frozen=True, kw_only=True):
     """The session to restore."""
 
     name: str | UnsetType = UNSET
-    """The model; absent, the default one."""
+    """The model; absent or empty, the default one."""
 
     session_id: Any | UnsetType = UNSET
     """The session. Only a non-empty string counts; else the X-Session-Id header does."""
 
-    blob: str
-    """The exported blob in base64."""
+    blob: bytes
+    """The exported blob."""
 
     tokens: list[int]
     """The exported tokens."""
@@ -401,7 +401,7 @@ class SessionReleaseParams(Struct, frozen=True, kw_only=True):
     """The session to release."""
 
     name: str | UnsetType = UNSET
-    """The model; absent, the default one."""
+    """The model; absent or empty, the default one."""
 
     session_id: Any | UnsetType = UNSET
     """The session. Only a non-empty string counts; else the X-Session-Id header does."""

@@ -18,8 +18,19 @@ from .models import (
     DieList,
     Error,
     Health,
+    LoadModelParams,
+    ModelInstance,
     ModelInstanceList,
     ModelList,
+    ModelLoadedStatus,
+    ModelUnloaded,
+    SessionEstimate,
+    SessionExportParams,
+    SessionReleased,
+    SessionReleaseParams,
+    SessionRestored,
+    SessionRestoreParams,
+    UnloadModelParams,
 )
 
 T_co = TypeVar("T_co", covariant=True)
@@ -65,6 +76,19 @@ class SseSentinel(enum.Enum):
     """A `data:` line that is no JSON."""
 
     DONE = "[DONE]"
+
+
+class EncodedBody(Protocol):
+    """A JSON body that is encoded already, in pieces that are never held together."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of all pieces."""
+        ...
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The pieces in order. To be asked for once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +266,162 @@ ListLiveModelsResponse: TypeAlias = ListLiveModels200Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadModelRequest:
+    """A request for `POST /admin/models/load`."""
+
+    client: ClientConnection
+    body: LoadModelParams
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel200Json:
+    """The row of the new instance, or only its status when the row is gone again."""
+
+    body: ModelInstance | ModelLoadedStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel400Json:
+    """`invalid_request_error`: missing `path`, malformed JSON, too many dies, a negative number.
+    `load_failed`: `dies` named on a server with no accelerator backend, or with no dies visible;
+    not retryable.
+    """
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel404Json:
+    """File not found."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel409Json:
+    """The model is already loaded, or is being unloaded."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel408Json:
+    """The body did not arrive in time."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel413Json:
+    """The body is over the server's limit."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel500Json:
+    """Another load failure."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel503Json:
+    """The server is draining for shutdown."""
+
+    body: Error
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel507Json:
+    """Admission refused (device or host memory), die binding conflict, registry full."""
+
+    body: Error
+
+
+LoadModelResponse: TypeAlias = (
+    LoadModel200Json
+    | LoadModel400Json
+    | LoadModel404Json
+    | LoadModel409Json
+    | LoadModel408Json
+    | LoadModel413Json
+    | LoadModel500Json
+    | LoadModel503Json
+    | LoadModel507Json
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadModelRequest:
+    """A request for `POST /admin/models/unload`."""
+
+    client: ClientConnection
+    body: UnloadModelParams
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel200Json:
+    """The model is unloaded."""
+
+    body: ModelUnloaded
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel400Json:
+    """Empty body, malformed JSON, a required field missing, or a field of a wrong type."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel404Json:
+    """No model of that name is loaded."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel409Json:
+    """The model is already being unloaded."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel408Json:
+    """The body did not arrive in time."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel413Json:
+    """The body is over the server's limit."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel500Json:
+    """Another failure."""
+
+    body: Error
+
+
+UnloadModelResponse: TypeAlias = (
+    UnloadModel200Json
+    | UnloadModel400Json
+    | UnloadModel404Json
+    | UnloadModel409Json
+    | UnloadModel408Json
+    | UnloadModel413Json
+    | UnloadModel500Json
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListDiesRequest:
     """A request for `GET /admin/dies`."""
 
@@ -256,6 +436,321 @@ class ListDies200Json:
 
 
 ListDiesResponse: TypeAlias = ListDies200Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSessionRequest:
+    """A request for `POST /admin/session/export`."""
+
+    client: ClientConnection
+    body: SessionExportParams
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession200Json:
+    """The session."""
+
+    body: EncodedBody
+    """`SessionExport` as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession400Json:
+    """`invalid_request_error`: empty or malformed body, missing `session_id`.
+    `session_export_unsupported`: the model's architecture has no session snapshot format.
+    `session_caching_disabled`: the model has no session cache.
+    """
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession404Json:
+    """`model_not_found`: unknown model. `session_not_found`: no live session of that id."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession408Json:
+    """The body did not arrive in time."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession413Json:
+    """The body is over the server's limit."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession429Json:
+    """A turn is in flight on that session; retry after it completes."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession500Json:
+    """Serialising failed, or memory ran out."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSession503Json:
+    """The server is draining for shutdown."""
+
+    body: Error
+    retry_after: int | None = None
+
+
+ExportSessionResponse: TypeAlias = (
+    ExportSession200Json
+    | ExportSession400Json
+    | ExportSession404Json
+    | ExportSession408Json
+    | ExportSession413Json
+    | ExportSession429Json
+    | ExportSession500Json
+    | ExportSession503Json
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSessionRequest:
+    """A request for `POST /session/restore`."""
+
+    client: ClientConnection
+    body: SessionRestoreParams
+    x_session_id: str | None
+    """Session key; a session key in the body or query takes precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession200Json:
+    """The session is live."""
+
+    body: SessionRestored
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession400Json:
+    """`invalid_request_error`: empty or malformed body, missing session id, `blob` or `tokens`.
+    `session_caching_disabled`: the model has no session cache. `bad_session_blob`: not base64,
+    corrupt, of another architecture, or does not fit this model.
+    """
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession404Json:
+    """Unknown model."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession409Json:
+    """The blob was captured under different weights; replay the conversation instead."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession408Json:
+    """The body did not arrive in time."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession413Json:
+    """The body is over the server's limit."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession429Json:
+    """`model_at_session_capacity`: no free session slot. `server_busy`: too many large bodies are
+    arriving at once.
+    """
+
+    body: Error
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession500Json:
+    """The restore failed."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSession503Json:
+    """The server is draining for shutdown."""
+
+    body: Error
+    retry_after: int | None = None
+
+
+RestoreSessionResponse: TypeAlias = (
+    RestoreSession200Json
+    | RestoreSession400Json
+    | RestoreSession404Json
+    | RestoreSession409Json
+    | RestoreSession408Json
+    | RestoreSession413Json
+    | RestoreSession429Json
+    | RestoreSession500Json
+    | RestoreSession503Json
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSessionRequest:
+    """A request for `POST /session/release`."""
+
+    client: ClientConnection
+    body: SessionReleaseParams
+    x_session_id: str | None
+    """Session key; a session key in the body or query takes precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSession200Json:
+    """The session holds no slot; it need not have existed."""
+
+    body: SessionReleased
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSession400Json:
+    """Empty body, malformed JSON, a required field missing, or a field of a wrong type."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSession404Json:
+    """Unknown model."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSession408Json:
+    """The body did not arrive in time."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSession413Json:
+    """The body is over the server's limit."""
+
+    body: Error
+
+
+ReleaseSessionResponse: TypeAlias = (
+    ReleaseSession200Json
+    | ReleaseSession400Json
+    | ReleaseSession404Json
+    | ReleaseSession408Json
+    | ReleaseSession413Json
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateSessionRequest:
+    """A request for `GET /session/estimate`."""
+
+    client: ClientConnection
+    tokens: int
+    """Tokens of the session."""
+    name: str | None
+    """The model; absent or empty, the default one. An unknown one is no error."""
+    blob_bytes: int | None
+    """Size of the blob in bytes. Without a positive one, 16 KiB per token."""
+    upload_bps: float | None
+    """Upload rate in bytes per second. Without a positive one, 12500000."""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateSession200Json:
+    """The estimate."""
+
+    body: SessionEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateSession400Json:
+    """`tokens` is missing or not positive."""
+
+    body: Error
+
+
+EstimateSessionResponse: TypeAlias = EstimateSession200Json | EstimateSession400Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSessionRequest:
+    """A request for `GET /session/watch`."""
+
+    client: ClientConnection
+    head: bool
+    """Whether it is a HEAD request: nothing may be held for it, its events are closed at once."""
+    session_id: str | None
+    """The session; absent or empty, the X-Session-Id header names it."""
+    name: str | None
+    """The model; absent or empty, the default one."""
+    x_session_id: str | None
+    """Session key; a session key in the body or query takes precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSession200EventStream:
+    """The comment `watch established`, then nothing until either side closes, or comments that keep
+    the connection alive where the server is set to send them.
+    """
+
+    events: EventStream[SseComment]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSession400Json:
+    """`invalid_request_error`: no session id. `session_caching_disabled`: the model has no session
+    cache.
+    """
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSession404Json:
+    """Unknown model."""
+
+    body: Error
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSession503Json:
+    """`watch_unavailable`: the watch manager is not running, or its table is full.
+    `server_shutting_down`: the server is draining for shutdown.
+    """
+
+    body: Error
+    retry_after: int | None = None
+
+
+WatchSessionResponse: TypeAlias = (
+    WatchSession200EventStream | WatchSession400Json | WatchSession404Json | WatchSession503Json
+)
 
 
 class Operations(abc.ABC):
@@ -280,5 +775,40 @@ class Operations(abc.ABC):
         """List every live instance, one row each, not merged by name."""
 
     @abc.abstractmethod
+    def load_model(self, request: LoadModelRequest) -> LoadModelResponse:
+        """Load a model. One load runs at a time."""
+
+    @abc.abstractmethod
+    def unload_model(self, request: UnloadModelRequest) -> UnloadModelResponse:
+        """Unload a model by its served name, after generations in flight have ended."""
+
+    @abc.abstractmethod
     def list_dies(self, request: ListDiesRequest) -> ListDiesResponse:
         """List the probed accelerator dies, their memory and the models on them."""
+
+    @abc.abstractmethod
+    def export_session(self, request: ExportSessionRequest) -> ExportSessionResponse:
+        """Serialise a live session so that it can be restored later."""
+
+    @abc.abstractmethod
+    def restore_session(self, request: RestoreSessionRequest) -> RestoreSessionResponse:
+        """Install an exported session into a live slot."""
+
+    @abc.abstractmethod
+    def restore_session_body_limit(self) -> int:
+        """Bytes that a body of `restore_session` may have beyond the server's limit.
+
+        Asked before a body is read, and again when it has arrived.
+        """
+
+    @abc.abstractmethod
+    def release_session(self, request: ReleaseSessionRequest) -> ReleaseSessionResponse:
+        """Free a session's slot now. Idempotent."""
+
+    @abc.abstractmethod
+    def estimate_session(self, request: EstimateSessionRequest) -> EstimateSessionResponse:
+        """Estimate restoring a session from a blob against prefilling it again."""
+
+    @abc.abstractmethod
+    def watch_session(self, request: WatchSessionRequest) -> WatchSessionResponse:
+        """Hold a session alive for as long as the connection is open."""

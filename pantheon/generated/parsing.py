@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import binascii
 import functools
 import math
 import re
@@ -19,8 +20,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 def to_model(value: object, model: type[T]) -> T:
     """Make a model of a JSON value that is valid under the model's schema.
 
-    JSON Schema counts 5.0 as an integer and 5 as a number, and a null member counts as absent;
-    all of that is settled here. Members that the model does not name are ignored.
+    JSON Schema counts 5.0 as an integer and 5 as a number, a null member counts as absent, and
+    text in base64 becomes its bytes; all of that is settled here. Members that the model does not
+    name are ignored.
     """
     return msgspec.convert(_fitted(value, _type_of(model)), model)
 
@@ -43,7 +45,11 @@ def _fitted(value: Any, kind: inspect.Type) -> Any:
                 }
             case dict(), inspect.DictType():
                 return {key: _fitted(item, member.value_type) for key, item in value.items()}
+            case str(), inspect.BytesType():
+                return base64_bytes(value)
             case list(), inspect.ListType():
+                if isinstance(member.item_type, inspect.IntType) and set(map(type, value)) <= {int}:
+                    return value  # These may be long, and nothing in them needs fitting.
                 return [_fitted(item, member.item_type) for item in value]
             case _:
                 pass
@@ -64,6 +70,14 @@ def _to_float(value: int) -> float:
         return sys.float_info.max if value > 0 else -sys.float_info.max
 
 
+def base64_bytes(text: str) -> bytes:
+    """The bytes of a text in base64 (RFC 4648, section 4); none when it is not."""
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return b""
+
+
 def query_text(params: Mapping[str, str | list[str]], name: str) -> str | None:
     """The value of a query parameter, the last one if it is given several times."""
     value = params.get(name)
@@ -79,8 +93,9 @@ def header_text(value: str | None) -> str | None:
 
 def integer(text: str) -> int | None:
     """An integer in decimal digits; None when `text` is none."""
-    # Python converts at most 4300 digits; a longer text is refused like any other non-number.
-    return int(text) if re.fullmatch(r"-?[0-9]{1,4300}", text) else None
+    # As many digits as a double can hold without becoming infinite; a longer text is refused like
+    # any other non-number.
+    return int(text) if re.fullmatch(r"-?[0-9]{1,308}", text) else None
 
 
 def positive_integer(text: str | None) -> int | None:

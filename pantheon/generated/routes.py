@@ -14,6 +14,11 @@ from . import operations as ops
 
 REQUEST_SCHEMAS: Final[Mapping[str, str]] = {
     "create_chat_completion": "#/components/schemas/ChatCompletionParams",
+    "load_model": "#/components/schemas/LoadModelParams",
+    "unload_model": "#/components/schemas/UnloadModelParams",
+    "export_session": "#/components/schemas/SessionExportParams",
+    "restore_session": "#/components/schemas/SessionRestoreParams",
+    "release_session": "#/components/schemas/SessionReleaseParams",
 }
 """Where in openapi.json the schema of each operation's request body is."""
 
@@ -21,8 +26,15 @@ REQUEST_SCHEMAS: Final[Mapping[str, str]] = {
 class Runtime(Protocol):
     """What the resources need beside the operations. Methods are called by many threads at once."""
 
-    def read_body(self, request: falcon.Request, operation_id: str) -> object:
+    def read_body(
+        self, request: falcon.Request, operation_id: str, own_limit: int | None = None
+    ) -> object:
         """Read, parse and validate a body against `REQUEST_SCHEMAS[operation_id]`.
+
+        Args:
+            request: the request.
+            operation_id: whose body it is.
+            own_limit: bytes that the operation takes where the server's limit is lower.
 
         Returns:
             The JSON value. Its null members may remain: they count as absent later.
@@ -45,6 +57,10 @@ class Runtime(Protocol):
 
     def encode(self, body: msgspec.Struct) -> bytes:
         """A JSON body."""
+        ...
+
+    def send(self, response: falcon.Response, body: ops.EncodedBody) -> None:
+        """Make `response` send a JSON body piece by piece."""
         ...
 
     def stream(
@@ -113,13 +129,18 @@ class V1ChatCompletionsResource:
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Complete a chat, as one JSON answer or as a stream of server-sent events."""
+        x_session_id = parsing.header_text(req.get_header("X-Session-Id"))
+        if x_session_id is not None and len(x_session_id) > 512:
+            raise self._runtime.invalid_parameter(
+                "X-Session-Id", "at most 512 characters", x_session_id
+            )
         request = ops.CreateChatCompletionRequest(
             client=self._runtime.client(req),
             body=parsing.to_model(
                 self._runtime.read_body(req, "create_chat_completion"),
                 models.ChatCompletionParams,
             ),
-            x_session_id=parsing.header_text(req.get_header("X-Session-Id")),
+            x_session_id=x_session_id,
         )
         result = self._operations.create_chat_completion(request)
         match result:
@@ -194,6 +215,116 @@ class AdminModelsResource:
     on_head = on_get
 
 
+class AdminModelsLoadResource:
+    """`/admin/models/load`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Load a model. One load runs at a time."""
+        request = ops.LoadModelRequest(
+            client=self._runtime.client(req),
+            body=parsing.to_model(
+                self._runtime.read_body(req, "load_model"),
+                models.LoadModelParams,
+            ),
+        )
+        result = self._operations.load_model(request)
+        match result:
+            case ops.LoadModel200Json():
+                resp.status = 200
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel404Json():
+                resp.status = 404
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel409Json():
+                resp.status = 409
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel408Json():
+                resp.status = 408
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel413Json():
+                resp.status = 413
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel500Json():
+                resp.status = 500
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel503Json():
+                resp.status = 503
+                if result.retry_after is not None:
+                    resp.set_header("Retry-After", str(result.retry_after))
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.LoadModel507Json():
+                resp.status = 507
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+
+class AdminModelsUnloadResource:
+    """`/admin/models/unload`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Unload a model by its served name, after generations in flight have ended."""
+        request = ops.UnloadModelRequest(
+            client=self._runtime.client(req),
+            body=parsing.to_model(
+                self._runtime.read_body(req, "unload_model"),
+                models.UnloadModelParams,
+            ),
+        )
+        result = self._operations.unload_model(request)
+        match result:
+            case ops.UnloadModel200Json():
+                resp.status = 200
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.UnloadModel400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.UnloadModel404Json():
+                resp.status = 404
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.UnloadModel409Json():
+                resp.status = 409
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.UnloadModel408Json():
+                resp.status = 408
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.UnloadModel413Json():
+                resp.status = 413
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.UnloadModel500Json():
+                resp.status = 500
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+
 class AdminDiesResource:
     """`/admin/dies`."""
 
@@ -218,6 +349,272 @@ class AdminDiesResource:
     on_head = on_get
 
 
+class AdminSessionExportResource:
+    """`/admin/session/export`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Serialise a live session so that it can be restored later."""
+        request = ops.ExportSessionRequest(
+            client=self._runtime.client(req),
+            body=parsing.to_model(
+                self._runtime.read_body(req, "export_session"),
+                models.SessionExportParams,
+            ),
+        )
+        result = self._operations.export_session(request)
+        match result:
+            case ops.ExportSession200Json():
+                resp.status = 200
+                self._runtime.send(resp, result.body)
+            case ops.ExportSession400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ExportSession404Json():
+                resp.status = 404
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ExportSession408Json():
+                resp.status = 408
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ExportSession413Json():
+                resp.status = 413
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ExportSession429Json():
+                resp.status = 429
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ExportSession500Json():
+                resp.status = 500
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ExportSession503Json():
+                resp.status = 503
+                if result.retry_after is not None:
+                    resp.set_header("Retry-After", str(result.retry_after))
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+
+class SessionRestoreResource:
+    """`/session/restore`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Install an exported session into a live slot."""
+        x_session_id = parsing.header_text(req.get_header("X-Session-Id"))
+        if x_session_id is not None and len(x_session_id) > 512:
+            raise self._runtime.invalid_parameter(
+                "X-Session-Id", "at most 512 characters", x_session_id
+            )
+        request = ops.RestoreSessionRequest(
+            client=self._runtime.client(req),
+            body=parsing.to_model(
+                self._runtime.read_body(
+                    req,
+                    "restore_session",
+                    self._operations.restore_session_body_limit(),
+                ),
+                models.SessionRestoreParams,
+            ),
+            x_session_id=x_session_id,
+        )
+        result = self._operations.restore_session(request)
+        match result:
+            case ops.RestoreSession200Json():
+                resp.status = 200
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession404Json():
+                resp.status = 404
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession409Json():
+                resp.status = 409
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession408Json():
+                resp.status = 408
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession413Json():
+                resp.status = 413
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession429Json():
+                resp.status = 429
+                if result.retry_after is not None:
+                    resp.set_header("Retry-After", str(result.retry_after))
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession500Json():
+                resp.status = 500
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.RestoreSession503Json():
+                resp.status = 503
+                if result.retry_after is not None:
+                    resp.set_header("Retry-After", str(result.retry_after))
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+
+class SessionReleaseResource:
+    """`/session/release`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Free a session's slot now. Idempotent."""
+        x_session_id = parsing.header_text(req.get_header("X-Session-Id"))
+        if x_session_id is not None and len(x_session_id) > 512:
+            raise self._runtime.invalid_parameter(
+                "X-Session-Id", "at most 512 characters", x_session_id
+            )
+        request = ops.ReleaseSessionRequest(
+            client=self._runtime.client(req),
+            body=parsing.to_model(
+                self._runtime.read_body(req, "release_session"),
+                models.SessionReleaseParams,
+            ),
+            x_session_id=x_session_id,
+        )
+        result = self._operations.release_session(request)
+        match result:
+            case ops.ReleaseSession200Json():
+                resp.status = 200
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ReleaseSession400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ReleaseSession404Json():
+                resp.status = 404
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ReleaseSession408Json():
+                resp.status = 408
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.ReleaseSession413Json():
+                resp.status = 413
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+
+class SessionEstimateResource:
+    """`/session/estimate`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Estimate restoring a session from a blob against prefilling it again."""
+        tokens_text = parsing.query_text(req.params, "tokens")
+        tokens = parsing.integer(tokens_text or "")
+        if tokens is None or tokens < 1:
+            raise self._runtime.invalid_parameter("tokens", "an integer of at least 1", tokens_text)
+        request = ops.EstimateSessionRequest(
+            client=self._runtime.client(req),
+            tokens=tokens,
+            name=parsing.query_text(req.params, "name"),
+            blob_bytes=parsing.positive_integer(parsing.query_text(req.params, "blob_bytes")),
+            upload_bps=parsing.positive_number(parsing.query_text(req.params, "upload_bps")),
+        )
+        result = self._operations.estimate_session(request)
+        match result:
+            case ops.EstimateSession200Json():
+                resp.status = 200
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.EstimateSession400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+    on_head = on_get
+
+
+class SessionWatchResource:
+    """`/session/watch`."""
+
+    def __init__(self, operations: ops.Operations, runtime: Runtime) -> None:
+        self._operations = operations
+        self._runtime = runtime
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Hold a session alive for as long as the connection is open."""
+        session_id = parsing.query_text(req.params, "session_id")
+        if session_id is not None and len(session_id) > 512:
+            raise self._runtime.invalid_parameter(
+                "session_id", "at most 512 characters", session_id
+            )
+        x_session_id = parsing.header_text(req.get_header("X-Session-Id"))
+        if x_session_id is not None and len(x_session_id) > 512:
+            raise self._runtime.invalid_parameter(
+                "X-Session-Id", "at most 512 characters", x_session_id
+            )
+        request = ops.WatchSessionRequest(
+            client=self._runtime.client(req),
+            head=req.method == "HEAD",
+            session_id=session_id,
+            name=parsing.query_text(req.params, "name"),
+            x_session_id=x_session_id,
+        )
+        result = self._operations.watch_session(request)
+        match result:
+            case ops.WatchSession200EventStream():
+                resp.status = 200
+                if req.method == "HEAD":
+                    resp.content_type = "text/event-stream"
+                    result.events.close()
+                else:
+                    self._runtime.stream(resp, result.events)
+            case ops.WatchSession400Json():
+                resp.status = 400
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.WatchSession404Json():
+                resp.status = 404
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case ops.WatchSession503Json():
+                resp.status = 503
+                if result.retry_after is not None:
+                    resp.set_header("Retry-After", str(result.retry_after))
+                resp.content_type = falcon.MEDIA_JSON
+                resp.data = self._runtime.encode(result.body)
+            case _:
+                assert_never(result)
+
+    on_head = on_get
+
+
 def add_routes(
     app: falcon.App[falcon.Request, falcon.Response], operations: ops.Operations, runtime: Runtime
 ) -> None:
@@ -226,4 +623,11 @@ def add_routes(
     app.add_route("/v1/models", V1ModelsResource(operations, runtime))
     app.add_route("/v1/chat/completions", V1ChatCompletionsResource(operations, runtime))
     app.add_route("/admin/models", AdminModelsResource(operations, runtime))
+    app.add_route("/admin/models/load", AdminModelsLoadResource(operations, runtime))
+    app.add_route("/admin/models/unload", AdminModelsUnloadResource(operations, runtime))
     app.add_route("/admin/dies", AdminDiesResource(operations, runtime))
+    app.add_route("/admin/session/export", AdminSessionExportResource(operations, runtime))
+    app.add_route("/session/restore", SessionRestoreResource(operations, runtime))
+    app.add_route("/session/release", SessionReleaseResource(operations, runtime))
+    app.add_route("/session/estimate", SessionEstimateResource(operations, runtime))
+    app.add_route("/session/watch", SessionWatchResource(operations, runtime))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pantheon.engine import ContextOverBudget, Engine, GenerationFailed
+from pantheon.engine import ContextOverBudget, Engine
 from pantheon.generated.models import Error, ErrorDetail
 from pantheon.generated.operations import (
     ClientConnection,
@@ -57,7 +57,9 @@ class ChatCompletions:
             EngineError: the engine refused the request, or its generation failed.
         """
         options, client = self._options, request.client
-        chat = read_chat_request(request.body, options.content_parts, options.enforce_schema)
+        chat = read_chat_request(
+            request.body, options.content_parts, options.enforce_schema, request.x_session_id
+        )
         if chat.unread_content:
             self._unread_content.warn(client.name)
         try:
@@ -107,7 +109,7 @@ def _answer(
         collected.append(_collect(choice, client))
         choice = _next_choice(choices, client)
     if not choices.finished:
-        raise GenerationFailed(choices.failures[0])
+        raise choices.failures[0]
     return CreateChatCompletion200Json(complete_answer(identity, chat, collected, choices))
 
 

@@ -132,6 +132,7 @@ def request_usage(ends: Sequence[Finished]) -> Usage:
         prompt_tokens_details=PromptTokensDetails(cached_tokens=first.cached_tokens),
         kv_used=first.kv_used,
         kv_cap=first.kv_cap,
+        session_conflict=True if first.session_conflict else UNSET,
     )
 
 

@@ -14,6 +14,7 @@ from pantheon.engine import (
     Event,
     Failed,
     Finished,
+    GenerationFailed,
     ServerBusy,
     ServerMemoryConstrained,
     ServerShuttingDown,
@@ -38,7 +39,7 @@ class Choice:
     def __init__(self, index: int, completion: Completion) -> None:
         self.index = index
         self.finished: Finished | None = None
-        self.failure: str | None = None
+        self.failure: EngineError | None = None
         self._completion = completion
 
     def next_event(self, timeout: float) -> Event | None:
@@ -46,14 +47,15 @@ class Choice:
         try:
             event = self._completion.next_event(timeout)
         except Exception:
-            self.failure = "internal error"
+            self.failure = GenerationFailed("internal error")
             self._completion.cancel()
             raise
         match event:
             case Finished():
                 self.finished = event
-            case Failed(message):
-                self.failure = message
+            case Failed(message, shutting_down):
+                kind = ServerShuttingDown if shutting_down else GenerationFailed
+                self.failure = kind(message)
                 _log.warning("choice %d: the generation failed: %s", self.index, message)
         return event
 
@@ -186,7 +188,7 @@ class Choices:
         return [choice.finished for choice in self._started if choice.finished is not None]
 
     @property
-    def failures(self) -> list[str]:
+    def failures(self) -> list[EngineError]:
         """What choices failed of, in order."""
         return [choice.failure for choice in self._started if choice.failure is not None]
 

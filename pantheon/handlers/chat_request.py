@@ -22,6 +22,7 @@ from pantheon.handlers.sampling_params import (
     seed_of_choice,
     value_or_none,
 )
+from pantheon.handlers.session_id import first_session_id
 
 MAX_CHOICES: Final = 8
 """Most choices of one request (reference, `n`)."""
@@ -32,7 +33,8 @@ class ChatRequest:
     """What a body asks for.
 
     Attributes:
-        completions: what the engine answers, one for each choice; they differ in their seeds.
+        completions: what the engine answers, one for each choice; they differ in their seeds,
+            and only the first uses the session (reference, `n`).
         is_capped: the body asked for more choices than `MAX_CHOICES`.
         format: what is done about the response format.
         stream: answer with server-sent events.
@@ -54,7 +56,10 @@ class ChatRequest:
 
 
 def read_chat_request(
-    params: ChatCompletionParams, content_parts: bool, enforce_schema: bool
+    params: ChatCompletionParams,
+    content_parts: bool,
+    enforce_schema: bool,
+    session_header: str | None = None,
 ) -> ChatRequest:
     """Apply the reference's defaults, aliases and clamps.
 
@@ -62,6 +67,7 @@ def read_chat_request(
         params: the validated body.
         content_parts: read an array of content parts as its joined texts instead of as empty.
         enforce_schema: see `read_response_format`.
+        session_header: the header X-Session-Id, the last of the places for a session id.
     """
     plan = read_response_format(params, enforce_schema)
     sampling = read_sampling(params)
@@ -75,10 +81,17 @@ def read_chat_request(
         response_format=plan.constraint,
         enable_thinking=value_or_none(params.enable_thinking),
         reasoning_budget=_reasoning_budget(params),
+        session_id=first_session_id(
+            params.session_id, params.prompt_cache_key, params.promptCacheKey, session_header
+        ),
     )
     return ChatRequest(
         completions=tuple(
-            replace(first, sampling=replace(sampling, seed=seed_of_choice(sampling.seed, index)))
+            replace(
+                first,
+                sampling=replace(sampling, seed=seed_of_choice(sampling.seed, index)),
+                session_id=first.session_id if index == 0 else None,
+            )
             for index in range(min(max(params.n, 1), MAX_CHOICES))
         ),
         is_capped=params.n > MAX_CHOICES,

@@ -32,7 +32,7 @@ def model_list(platform: PlatformStatus, instances: Sequence[ModelStatus]) -> mo
 
 def instance_list(instances: Sequence[ModelStatus]) -> models.ModelInstanceList:
     """The body of `GET /admin/models`: every instance."""
-    return models.ModelInstanceList(data=[_instance(status) for status in instances])
+    return models.ModelInstanceList(data=[instance_row(status) for status in instances])
 
 
 def die_list(dies: Sequence[DieStatus]) -> models.DieList:
@@ -83,7 +83,8 @@ def _attention(status: AttentionStatus) -> models.AttentionResidency:
     )
 
 
-def _instance(status: ModelStatus) -> models.ModelInstance:
+def instance_row(status: ModelStatus) -> models.ModelInstance:
+    """One row of `GET /admin/models`, which a load answers too."""
     attention = status.attention
     return models.ModelInstance(
         id=status.id,

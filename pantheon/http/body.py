@@ -10,6 +10,9 @@ from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.errors import RequestRefused
 from pantheon.http.protocol_errors import protocol_answer
 
+LIMIT_SETTING: Final = "PANTHEON_MAX_BODY_BYTES"
+"""What sets the limit of most bodies."""
+
 _STEP: Final = 64 * 1024
 _PLAIN_CODINGS: Final = {
     "Transfer-Encoding": {"", "identity", "chunked"},
@@ -33,11 +36,16 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def read_body(environ: dict[str, Any], limit: int) -> bytes:
+def read_body(environ: dict[str, Any], limit: int, set_by: str = LIMIT_SETTING) -> bytes:
     """The whole body of a request, at most `limit` bytes.
 
     Codings and a length that the client announces are judged before anything is read; a chunked
     body is judged while it is read.
+
+    Args:
+        environ: of the request.
+        limit: bytes.
+        set_by: where the limit comes from, for the error's text.
 
     Raises:
         RequestRefused: 413 for more than `limit` bytes, 400 for a coded body, broken chunks or
@@ -47,7 +55,7 @@ def read_body(environ: dict[str, Any], limit: int) -> bytes:
     _refuse_codings(environ)
     announced = _content_length(environ)
     if announced is not None and announced > limit:
-        raise _too_large(limit, f"{announced} bytes")
+        raise _too_large(limit, set_by, f"{announced} bytes")
     stream: _Readable = environ["wsgi.input"]
     parts: list[bytes] = []
     received = 0
@@ -57,7 +65,7 @@ def read_body(environ: dict[str, Any], limit: int) -> bytes:
             parts.append(part)
             received += len(part)
             if received > limit:
-                raise _too_large(limit, "more")
+                raise _too_large(limit, set_by, "more")
     except RequestIncomplete:
         raise BodyWanted(limit) from None
     except ParseException as error:
@@ -84,7 +92,5 @@ def _content_length(environ: dict[str, Any]) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _too_large(limit: int, got: str) -> RequestRefused:
-    return RequestRefused(
-        413, f"expected a body of at most {limit} bytes (PANTHEON_MAX_BODY_BYTES), got {got}"
-    )
+def _too_large(limit: int, set_by: str, got: str) -> RequestRefused:
+    return RequestRefused(413, f"expected a body of at most {limit} bytes ({set_by}), got {got}")

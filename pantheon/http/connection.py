@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import socket
+from enum import IntEnum
 from typing import Any
 
 from pantheon.http.bounded_socket import BoundedSocket
 from pantheon.http.intake import Intake
+
+
+class Wait(IntEnum):
+    """What a connection waits for from its client; what is worth least comes first."""
+
+    HEAD = 0
+    CLOSE = 1
+    BODY = 2
 
 
 class Connection:
@@ -14,8 +23,8 @@ class Connection:
 
     Attributes:
         expects_continue: whether the client wants to be told to send its body.
+        waiting_since: monotonic time in seconds since when it waits for its client.
         closing_until: monotonic time in seconds of its end, once it has been answered.
-        deadline: monotonic time in seconds at which waiting for the client ends.
     """
 
     def __init__(self, sock: socket.socket, client: Any, server: Any, intake: Intake) -> None:
@@ -24,11 +33,25 @@ class Connection:
         self.server = server
         self.intake = intake
         self.expects_continue = False
+        self.waiting_since = 0.0
         self.closing_until: float | None = None
 
     @property
     def deadline(self) -> float:
+        """Monotonic time in seconds at which waiting for the client ends."""
         return self.intake.deadline if self.closing_until is None else self.closing_until
+
+    @property
+    def waits_for(self) -> Wait:
+        """What the client is to do next. Means something only while nobody serves it."""
+        if self.closing_until is not None:
+            return Wait.CLOSE
+        return Wait.HEAD if self.intake.body_limit is None else Wait.BODY
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the client has not begun a request."""
+        return self.waits_for is Wait.HEAD and not self.intake.buffer
 
 
 class GunicornConnection:

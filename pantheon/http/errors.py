@@ -9,15 +9,27 @@ from typing import Final
 import msgspec
 
 from pantheon.engine import (
+    BadSessionBlob,
     ContextOverBudget,
     EngineError,
     GenerationFailed,
     InvalidRequest,
+    LoadFailed,
+    LoadFailure,
     ModelNotFound,
     NoModelsLoaded,
     ServerBusy,
     ServerMemoryConstrained,
     ServerShuttingDown,
+    SessionBusy,
+    SessionCachingDisabled,
+    SessionCapacity,
+    SessionExportUnsupported,
+    SessionNotFound,
+    UnloadFailed,
+    UnloadFailure,
+    WatchUnavailable,
+    WeightsVersionMismatch,
 )
 from pantheon.generated.models import Error, ErrorDetail
 
@@ -25,16 +37,36 @@ INVALID_REQUEST: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
 SERVER_BUSY: Final = "server_busy"
 
-_ENGINE_ERRORS: Final[Mapping[type[EngineError], tuple[int, str]]] = {
+LOAD_FAILED: Final = "load_failed"
+UNLOAD_FAILED: Final = "unload_failed"
+
+_ENGINE_ERRORS: Final[Mapping[type[EngineError] | LoadFailure | UnloadFailure, tuple[int, str]]] = {
     InvalidRequest: (400, INVALID_REQUEST),
+    SessionCachingDisabled: (400, "session_caching_disabled"),
+    SessionExportUnsupported: (400, "session_export_unsupported"),
+    BadSessionBlob: (400, "bad_session_blob"),
     ModelNotFound: (404, "model_not_found"),
+    SessionNotFound: (404, "session_not_found"),
+    WeightsVersionMismatch: (409, "weights_version_mismatch"),
     ContextOverBudget: (422, "context_over_budget"),
     ServerBusy: (429, SERVER_BUSY),
+    SessionBusy: (429, "session_busy"),
+    SessionCapacity: (429, "model_at_session_capacity"),
     NoModelsLoaded: (503, "no_models_loaded"),
     ServerMemoryConstrained: (503, "server_memory_constrained"),
     ServerShuttingDown: (503, "server_shutting_down"),
+    WatchUnavailable: (503, "watch_unavailable"),
     GenerationFailed: (500, SERVER_ERROR),
+    LoadFailure.NO_ACCELERATOR: (400, LOAD_FAILED),
+    LoadFailure.FILE_NOT_FOUND: (404, LOAD_FAILED),
+    LoadFailure.CONFLICT: (409, LOAD_FAILED),
+    LoadFailure.OTHER: (500, LOAD_FAILED),
+    LoadFailure.NO_CAPACITY: (507, LOAD_FAILED),
+    UnloadFailure.NOT_LOADED: (404, UNLOAD_FAILED),
+    UnloadFailure.CONFLICT: (409, UNLOAD_FAILED),
+    UnloadFailure.OTHER: (500, UNLOAD_FAILED),
 }
+"""By class, and for those that carry a class of failure by that."""
 
 _SHUTDOWN_RETRY_AFTER: Final = 1
 """Seconds (reference, error responses, `server_shutting_down`)."""
@@ -83,9 +115,10 @@ INTERNAL_ERROR: Final = ErrorAnswer(500, SERVER_ERROR, "internal error; see the 
 
 def engine_answer(error: EngineError) -> ErrorAnswer:
     """The response to a refusal of the engine."""
-    for kind in type(error).__mro__:
-        if kind in _ENGINE_ERRORS:
-            status, name = _ENGINE_ERRORS[kind]
+    keys = [error.failure] if isinstance(error, LoadFailed | UnloadFailed) else type(error).__mro__
+    for key in keys:
+        if key in _ENGINE_ERRORS:
+            status, name = _ENGINE_ERRORS[key]
             return ErrorAnswer(status, name, str(error), _retry_after(error))
     return INTERNAL_ERROR
 
@@ -93,4 +126,4 @@ def engine_answer(error: EngineError) -> ErrorAnswer:
 def _retry_after(error: EngineError) -> int | None:
     if isinstance(error, ServerShuttingDown):
         return _SHUTDOWN_RETRY_AFTER
-    return error.retry_after if isinstance(error, ServerBusy) else None
+    return error.retry_after if isinstance(error, ServerBusy | SessionCapacity) else None

@@ -26,7 +26,8 @@ MAX_NUMBER_DIGITS: Final = 308
 _OPENERS: Final = (ord("["), ord("{"))
 _BRACKETS: Final = b"[]{}"
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in _BRACKETS)
-_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_STRING: Final = re.compile(rb'"[^"]*"')
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -35,13 +36,17 @@ class MalformedJson(ValueError):
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse a JSON text.
+    """Parse a JSON text: `checked_text`, then `parse_text`."""
+    return parse_text(checked_text(body))
 
-    A repeated key keeps its last value. Lone surrogate escapes become U+FFFD in values and keys.
+
+def checked_text(body: bytes) -> str:
+    """The text of a body that is safe to parse. Apart from parsing, so that a large body can be
+    let go in between.
 
     Raises:
-        MalformedJson: invalid UTF-8, a byte order mark, a syntax error, a number that is not
-            finite as a double, or more depth or values than the limits above.
+        MalformedJson: invalid UTF-8, a byte order mark, or more depth or values than the limits
+            above.
     """
     if body.startswith(b"\xef\xbb\xbf"):
         raise MalformedJson("expected JSON in UTF-8 without a byte order mark, got one")
@@ -52,13 +57,24 @@ def parse_json(body: bytes) -> Any:
             f"expected JSON in UTF-8, got an invalid byte at position {error.start}"
         ) from None
     _check_size(body)
+    return text
+
+
+def parse_text(text: str) -> Any:
+    """Parse a text that `checked_text` has let pass.
+
+    A repeated key keeps its last value. Lone surrogate escapes become U+FFFD in values and keys.
+
+    Raises:
+        MalformedJson: a syntax error, or a number that is not finite as a double.
+    """
     try:
         value = json.loads(
             text, parse_float=_float, parse_int=_integer, parse_constant=_refuse_constant
         )
     except json.JSONDecodeError as error:
         raise MalformedJson(f"malformed JSON: {error}") from None
-    return _without_surrogates(value) if _SURROGATE_ESCAPE.search(body) else value
+    return _without_surrogates(value) if _SURROGATE_ESCAPE.search(text) else value
 
 
 def _check_size(body: bytes) -> None:
@@ -70,7 +86,7 @@ def _check_size(body: bytes) -> None:
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
     if bare.count(b'"') > 2 * MAX_VALUES:
         raise MalformedJson(f"expected at most {MAX_VALUES} keys and values, got more strings")
-    structure = b"".join(bare.split(b'"')[::2])
+    structure = _STRING.sub(b"", bare)
     values = sum(structure.count(mark) for mark in (b",", b":", b"[", b"{"))
     if values > MAX_VALUES:
         raise MalformedJson(f"expected at most {MAX_VALUES} keys and values, got {values}")

@@ -15,9 +15,16 @@ from gunicorn.http.errors import (
     ParseException,
 )
 
+from pantheon.engine import ServerShuttingDown
 from pantheon.http.bounded_socket import RequestIncomplete
 from pantheon.http.cors import COMMON_HEADERS
-from pantheon.http.errors import INTERNAL_ERROR, INVALID_REQUEST, SERVER_BUSY, ErrorAnswer
+from pantheon.http.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    SERVER_BUSY,
+    ErrorAnswer,
+    engine_answer,
+)
 
 _MAX_DETAIL: Final = 200
 """Characters of a parser's complaint that are repeated to the client, who wrote most of it."""
@@ -32,6 +39,12 @@ TOO_SLOW: Final = ErrorAnswer(408, INVALID_REQUEST, "the request did not arrive 
 
 TOO_MANY_BODIES: Final = ErrorAnswer(
     429, SERVER_BUSY, "too many large bodies are arriving at once; send it again", retry_after=1
+)
+
+SHUTTING_DOWN: Final = engine_answer(ServerShuttingDown("the server is shutting down"))
+
+TOO_MANY_CONNECTIONS: Final = ErrorAnswer(
+    429, SERVER_BUSY, "too many connections wait to be served; send it again", retry_after=1
 )
 
 _UNREADABLE_END: Final = ErrorAnswer(

@@ -8,11 +8,17 @@ import falcon
 import msgspec
 
 from pantheon.generated import routes
-from pantheon.generated.operations import ClientConnection, EventStream, SseComment, SseSentinel
-from pantheon.http.body import read_body
+from pantheon.generated.operations import (
+    ClientConnection,
+    EncodedBody,
+    EventStream,
+    SseComment,
+    SseSentinel,
+)
+from pantheon.http.body import LIMIT_SETTING, read_body
 from pantheon.http.bounded_socket import peer_is_gone
 from pantheon.http.errors import RequestRefused
-from pantheon.http.json_body import MalformedJson, parse_json
+from pantheon.http.json_body import MalformedJson, checked_text, parse_text
 from pantheon.http.schema import RequestSchemas
 from pantheon.http.sse import CONTENT_TYPE, SseBody
 
@@ -45,7 +51,9 @@ class HttpRuntime:
         self._schemas = RequestSchemas(routes.REQUEST_SCHEMAS)
         self._encoder = msgspec.json.Encoder()
 
-    def read_body(self, request: falcon.Request, operation_id: str) -> object:
+    def read_body(
+        self, request: falcon.Request, operation_id: str, own_limit: int | None = None
+    ) -> object:
         """The request's body as a JSON object that is valid under its schema.
 
         Its Content-Type does not matter (reference, request headers).
@@ -54,11 +62,17 @@ class HttpRuntime:
             RequestRefused: what the body breaks, as 400 or 413.
             BodyWanted: its rest has not arrived.
         """
-        body = read_body(request.env, self._max_body_bytes)
-        if not body.strip():
+        limit, set_by = self._max_body_bytes, LIMIT_SETTING
+        if own_limit is not None and own_limit > limit:
+            limit, set_by = own_limit, "what the largest session needs"
+        body = read_body(request.env, limit, set_by)
+        if not body or body.isspace():
             raise RequestRefused(400, "expected a JSON object, got an empty body")
         try:
-            value = parse_json(body)
+            text = checked_text(body)
+            # It may be hundreds of megabytes, and its text is all that is needed from here on.
+            del body
+            value = parse_text(text)
         except MalformedJson as error:
             raise RequestRefused(400, str(error)) from None
         self._schemas.check(operation_id, value)
@@ -76,6 +90,11 @@ class HttpRuntime:
     def encode(self, body: msgspec.Struct) -> bytes:
         """A model as JSON in UTF-8."""
         return self._encoder.encode(body)
+
+    def send(self, response: falcon.Response, body: EncodedBody) -> None:
+        """Send a JSON body piece by piece; its length is known."""
+        response.content_type = falcon.MEDIA_JSON
+        response.set_stream(body, body.length)
 
     def stream(
         self,

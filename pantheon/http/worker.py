@@ -3,68 +3,61 @@
 What differs from `gthread`: a connection gets a thread only when its request is worth one
 (`intake`), and again when a body that is wanted has arrived; a thread never waits for a request,
 and no wait on a client is endless (`bounded_socket`); waiting for a client to close costs no
-thread; every connection carries one request; and what gunicorn's own parser refuses is answered
-in the reference's error shape.
+thread; a full table of connections makes room; every connection carries one request; what
+gunicorn's own parser refuses is answered in the reference's error shape; and a server that is
+told to stop goes on answering until its work is done (`_drain`).
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import os
+import resource
 import selectors
-import socket
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextvars import ContextVar
-from functools import partial
-from typing import Any, Final, Protocol, runtime_checkable
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 from gunicorn.config import Config
 from gunicorn.errors import AppImportError
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import ThreadWorker
 
+from pantheon.http.arbiter_signals import install_stop_signals
 from pantheon.http.body import BodyWanted
 from pantheon.http.bounded_socket import BoundedSocket
 from pantheon.http.connection import Connection, GunicornConnection
-from pantheon.http.errors import ErrorAnswer
-from pantheon.http.intake import READ_AHEAD, Intake
-from pantheon.http.limits import ConnectionLimits
-from pantheon.http.protocol_errors import TOO_MANY_BODIES, TOO_SLOW, protocol_answer, raw_response
+from pantheon.http.connection_table import ConnectionTable
+from pantheon.http.protocol_errors import protocol_answer, raw_response
+from pantheon.http.reception import Reception
+from pantheon.http.served_application import ServedApplication
 
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LARGE_REQUESTS_BYTES: Final = 256 * 1024 * 1024
-"""Most bytes of requests over READ_AHEAD that no thread has taken, beside one at its limit."""
-
-_LINGER_SECONDS: Final = 2.0
+_ACCEPTED_AT_ONCE: Final = 64
 _EXHAUSTED_PAUSE_SECONDS: Final = 0.05
+_OTHER_DESCRIPTORS: Final = 256
+"""Descriptors for everything but connections: models, logs, libraries."""
+
+_TURN_SECONDS: Final = 1.0
+_STOPPING_TURN_SECONDS: Final = 0.05
+"""Longest waits for something to happen before clocks are looked at."""
+
+_CLOSE_SECONDS: Final = 3.0
+"""Longest time for responses to end once the engine is told to close: a step, and some."""
+
+_HURRY_SECONDS: Final = 1.0
+"""The same on a second signal."""
+
 _DISCONNECTED: Final = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN)
 _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 IN_WORKER: Final[ContextVar[bool]] = ContextVar("IN_WORKER", default=False)
 """True where an application may start: in the main thread of a process of this worker."""
-
-
-@runtime_checkable
-class ServedApplication(Protocol):
-    """A WSGI application that knows its limits and when it starts and ends."""
-
-    limits: ConnectionLimits
-
-    def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
-        """Answer one request (PEP 3333)."""
-        ...
-
-    def ready(self, url: str) -> None:
-        """Called once, when requests are about to be accepted at `url`."""
-        ...
-
-    def close(self) -> None:
-        """Called once, when no request is served any more or none may go on."""
-        ...
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
@@ -74,8 +67,10 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._open: set[Connection] = set()
-        self._waiting: set[Connection] = set()
+        self._hurry = False
+        self._listening = True
+        self._connections: ConnectionTable
+        self._reception: Reception
 
     @classmethod
     def check_config(cls, cfg: Config, log: Any) -> None:
@@ -92,6 +87,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
             raise RuntimeError("this server speaks plain HTTP/1.1; end TLS in a proxy before it")
         cfg.set("keepalive", 0)
         cfg.set("nworkers_changed", _keep_one_worker)
+        cfg.set("when_ready", install_stop_signals)
 
     def init_process(self) -> None:
         """Run the worker; its application may start from here on."""
@@ -100,6 +96,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         logger.handlers = list(self.log.error_log.handlers)
         logger.setLevel(self.log.error_log.level)
         logger.propagate = False
+        _allow_descriptors(self.cfg.worker_connections + _OTHER_DESCRIPTORS, self.log)
         super().init_process()
 
     def load_wsgi(self) -> None:
@@ -112,34 +109,107 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         if not isinstance(self.wsgi, ServedApplication):
             raise AppImportError(f"{__name__}.Worker runs Pantheon applications, got {self.wsgi}")
 
+    def init_signals(self) -> None:
+        """Listen to the arbiter alone: a terminal sends its signals to the whole group."""
+        super().init_signals()
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _leave_to_the_arbiter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain (SIGTERM); while the models load there is nothing to drain."""
+        if not self.booted:
+            _end_process()
+        super().handle_exit(sig, frame)
+
+    def handle_quit(self, sig: int, frame: FrameType | None) -> None:
+        """End at once (SIGQUIT, a second signal of any kind to the arbiter)."""
+        self._hurry = True
+        self.handle_exit(sig, frame)
+
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until told to stop; drain; end what is left."""
+        self._connections = ConnectionTable(self.poller, self.worker_connections)
+        self._reception = Reception(self._connections, self.wsgi.limits, self.enqueue_req)
+        self.poller.register(
+            self.method_queue.fileno(), selectors.EVENT_READ, self.method_queue.run_callbacks
+        )
+        self.set_accept_enabled(True)
         try:
             self.wsgi.ready(_url(self.sockets[0].getsockname()))
-            super().run()
+            while self.alive:
+                self._turn(_TURN_SECONDS)
+            self._drain()
         finally:
-            self.wsgi.close()
+            self._close_all()
+
+    def _turn(self, seconds: float) -> None:
+        """Wait at most `seconds` for something to happen, and do it."""
+        self.notify()
+        self.set_accept_enabled(self._listening and self._connections.has_room)
+        self.wait_for_and_dispatch_events(seconds)
+        # Nobody will send the signal to stop any more, and the port must be free soon.
+        if not self._hurry and not self.is_parent_alive():
+            self.alive, self._hurry = False, True
+        self._reception.end_overdue()
+
+    def _drain(self) -> None:
+        """Go on answering, which is refusing now, until what runs has ended or time is up."""
+        if self._hurry:
+            return
+        limit = self.wsgi.limits.drain_timeout
+        self.log.info("draining: running answers may take %g s more", limit)
+        deadline = time.monotonic() + limit
+        served = self._connections.served
+        self.wsgi.drain()
+        while not self._hurry and time.monotonic() < deadline:
+            if self.wsgi.idle and not served & self._connections.served:
+                return
+            self._turn(_STOPPING_TURN_SECONDS)
+
+    def _close_all(self) -> None:
+        """Close the port, the application and, as soon as they are answered, all connections."""
+        self.alive = False
+        # The last who came in time are let in, and then heard.
+        self._turn(0)
+        self._listening = False
+        self.set_accept_enabled(False)
+        for listener in self.sockets:
+            listener.close()
+        self._turn(0)
+        self._reception.end_unfinished()
+        # In a thread of its own, for it may wait for a step, and responses end meanwhile.
+        closing = threading.Thread(target=self.wsgi.close, name="close", daemon=True)
+        closing.start()
+        deadline = time.monotonic() + (_HURRY_SECONDS if self._hurry else _CLOSE_SECONDS)
+        while (closing.is_alive() or self._connections) and time.monotonic() < deadline:
+            self._turn(_STOPPING_TURN_SECONDS)
+        if closing.is_alive() or self._connections.served:
+            # Threads that cannot be interrupted would hold up an orderly end of the process.
+            self.log.warning("ending with %d responses cut", len(self._connections.served))
+            _end_process()
+        for connection in self._connections.waiting:
+            self._connections.close(connection)
+        self.tpool.shutdown(wait=False)
+        self.poller.close()
+        self.method_queue.close()
 
     def accept(self, listener: Any) -> None:
-        """Take a new connection and wait for its request on the event loop."""
-        try:
-            sock, client = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError as error:
-            if error.errno not in _OUT_OF_DESCRIPTORS:
-                raise
-            self.log.warning("no descriptor left for a new connection: %s", error)
-            time.sleep(_EXHAUSTED_PAUSE_SECONDS)
-            return
-        self.nr_conns += 1
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        limits = self.wsgi.limits
-        intake = Intake(time.monotonic(), limits.head_timeout, limits.body_timeout)
-        connection = Connection(sock, client, listener.getsockname(), intake)
-        self._open.add(connection)
-        self._wait_for(connection, self._receive)
+        """Take the new connections, some at a time, and wait for their requests."""
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if not self._connections.has_room:
+                return
+            try:
+                sock, client = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                self.log.warning("no descriptor left for a new connection: %s", error)
+                if not self._reception.give_up_one():
+                    time.sleep(_EXHAUSTED_PAUSE_SECONDS)
+                return
+            self._reception.receive(sock, client, listener.getsockname())
 
     def handle(self, connection: Connection) -> int | None:
         """Serve the request of a connection. Runs in a thread of the pool.
@@ -190,114 +260,13 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
     def finish_request(self, connection: Connection, future: Future[int | None]) -> None:
         """Go on with a connection that a thread has left. Runs on the event loop."""
         if future.cancelled():
-            self._close(connection)
+            self._connections.close(connection)
             return
         body_limit = future.result()
         if body_limit is None:
-            self._linger(connection)
+            self._reception.linger(connection)
         else:
-            self._await_body(connection, body_limit)
-
-    def murder_pending(self) -> None:
-        """End the connections whose client has let its deadline pass."""
-        now = time.monotonic()
-        for connection in tuple(self._waiting):
-            lingering = connection.closing_until is not None
-            silent = not lingering and not connection.intake.buffer
-            # A stopping worker does not wait for clients that have not begun a request.
-            if now < connection.deadline and (self.alive or not silent):
-                continue
-            self._stop_waiting(connection)
-            if lingering or silent:
-                self._close(connection)
-            else:
-                self._refuse(connection, TOO_SLOW)
-
-    def _receive(self, connection: Connection, _sock: Any) -> None:
-        try:
-            data = connection.sock.recv(READ_AHEAD)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""  # A reset is an end.
-        if not data:
-            self._stop_waiting(connection)
-            self._close(connection)
-        elif connection.intake.feed(data, time.monotonic()):
-            self._stop_waiting(connection)
-            self.enqueue_req(connection)
-        elif self._exceeds_memory(connection.intake):
-            self._stop_waiting(connection)
-            self._refuse(connection, TOO_MANY_BODIES)
-
-    def _await_body(self, connection: Connection, limit: int) -> None:
-        connection.intake.body_limit = limit
-        try:
-            connection.sock.setblocking(False)
-            if connection.expects_continue:
-                connection.sock.send(_CONTINUE)
-        except OSError as gone:
-            self.log.debug("the client left before its body: %s", gone)
-            self._close(connection)
-            return
-        self._wait_for(connection, self._receive)
-
-    def _exceeds_memory(self, intake: Intake) -> bool:
-        """Whether a large request must go, because such requests together are too large."""
-        if intake.body_limit is None or len(intake.buffer) <= READ_AHEAD:
-            return False
-        sizes = (len(connection.intake.buffer) for connection in self._open)
-        total = sum(size for size in sizes if size > READ_AHEAD)
-        return total > _LARGE_REQUESTS_BYTES + intake.body_limit
-
-    def _refuse(self, connection: Connection, answer: ErrorAnswer) -> None:
-        try:
-            connection.sock.send(raw_response(answer))
-        except OSError as gone:
-            self.log.debug("the client did not take its error: %s", gone)
-        self._linger(connection)
-
-    def _linger(self, connection: Connection) -> None:
-        """Send the end, then wait for the client's.
-
-        Closing on bytes that the client still sends would reset the connection, and the reset
-        can overtake the response.
-        """
-        connection.intake.take()
-        try:
-            connection.sock.shutdown(socket.SHUT_WR)
-            connection.sock.setblocking(False)
-        except OSError:
-            self._close(connection)  # The client has closed already.
-            return
-        connection.closing_until = time.monotonic() + _LINGER_SECONDS
-        self._wait_for(connection, self._discard)
-
-    def _discard(self, connection: Connection, _sock: Any) -> None:
-        try:
-            data = connection.sock.recv(READ_AHEAD)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""  # A reset is an end.
-        if not data:
-            self._stop_waiting(connection)
-            self._close(connection)
-
-    def _wait_for(
-        self, connection: Connection, readable: Callable[[Connection, Any], None]
-    ) -> None:
-        self._waiting.add(connection)
-        self.poller.register(connection.sock, selectors.EVENT_READ, partial(readable, connection))
-
-    def _stop_waiting(self, connection: Connection) -> None:
-        self._waiting.discard(connection)
-        self.poller.unregister(connection.sock)
-
-    def _close(self, connection: Connection) -> None:
-        self.nr_conns -= 1
-        self._open.discard(connection)
-        connection.sock.close()
+            self._reception.await_body(connection, body_limit)
 
 
 def _keep_one_worker(server: Any, new: int, _old: int | None) -> None:
@@ -305,6 +274,32 @@ def _keep_one_worker(server: Any, new: int, _old: int | None) -> None:
     if new > 1:
         server.log.error("expected 1 worker, got %d: models and sessions live in one process", new)
         server.num_workers = 1
+
+
+def _allow_descriptors(wanted: int, log: Any) -> None:
+    """Raise the process's own limit on open files to `wanted`, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    if allowed < wanted:
+        log.warning(
+            "expected at least %d open files to be allowed, got %d: connections that dawdle are "
+            "closed when there are no more",
+            wanted,
+            allowed,
+        )
+
+
+def _leave_to_the_arbiter(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing; unlike SIG_IGN it is not inherited by a program that is started from here."""
+
+
+def _end_process() -> NoReturn:
+    """End at once, without waiting for any thread."""
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _url(address: Any) -> str:

@@ -52,7 +52,8 @@ def _typed(schema: dict[str, Any], name: str) -> st.SearchStrategy[Any]:
             return st.booleans()
         case "integer":
             # JSON Schema counts 5.0 as an integer.
-            return INTEGERS | st.floats(-1e300, 1e300).map(math.floor).map(float)
+            integers = INTEGERS | st.floats(-1e300, 1e300).map(math.floor).map(float)
+            return integers.map(abs) if schema.get("minimum") == 0 else integers
         case "number":
             return NUMBERS
         case "string":
@@ -86,6 +87,8 @@ def test_every_valid_body_becomes_a_model(generated: Any, name: str) -> None:
             assert value is not None
             if given_value is None:
                 assert value in (field.default, msgspec.UNSET)
+            elif SCHEMAS[name]["properties"][field.encode_name].get("contentEncoding"):
+                assert isinstance(value, bytes)
             elif isinstance(given_value, str | bool):
                 assert value == given_value
 
@@ -170,6 +173,38 @@ def test_tool_choice_is_a_string_or_an_object(generated: Any, choice: object) ->
 @pytest.mark.parametrize("stop", ["", "END", [], ["", "END"]])
 def test_stop_is_a_string_or_strings(generated: Any, stop: object) -> None:
     assert convert(generated, stop=stop).stop == stop
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        # RFC 4648, section 10.
+        ("", b""),
+        ("Zg==", b"f"),
+        ("Zm8=", b"fo"),
+        ("Zm9v", b"foo"),
+        ("Zm9vYmFy", b"foobar"),
+        # No base64: unpadded, padded twice, with a blank, of the URL's alphabet, no ASCII.
+        ("Zg", b""),
+        ("Zg==Zg==", b""),
+        ("Zm9v Zm9v", b""),
+        ("Zm9v\n", b""),
+        ("__-_", b""),
+        ("blåbær==", b""),
+    ],
+)
+def test_text_in_base64_becomes_its_bytes(generated: Any, text: str, data: bytes) -> None:
+    """What is none becomes no bytes, for the operation to refuse."""
+    body = {"blob": text, "tokens": []}
+    assert generated.parsing.to_model(body, generated.models.SessionRestoreParams).blob == data
+
+
+def test_tokens_are_integers_however_they_are_written(generated: Any) -> None:
+    for tokens in ([], [1, 2], [1.0, 2], [10**30]):
+        body = {"blob": "", "tokens": tokens}
+        params = generated.parsing.to_model(body, generated.models.SessionRestoreParams)
+        assert params.tokens == tokens
+        assert all(type(token) is int for token in params.tokens)
 
 
 def test_optional_members_of_responses_are_left_out(generated: Any) -> None:

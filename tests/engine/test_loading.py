@@ -9,7 +9,8 @@ import pytest
 
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
-from pantheon.engine.loading import load_instance, served_name
+from pantheon.engine.loading import load_instance
+from pantheon.engine.model_path import served_name
 from pantheon.engine.registry import Registry
 from tests.golden import DATA, golden_file
 

@@ -24,6 +24,22 @@ ROWS = [
     (engine.ServerMemoryConstrained("m"), 503, "server_memory_constrained", None),
     (engine.ServerShuttingDown("m"), 503, "server_shutting_down", 1),
     (engine.GenerationFailed("m"), 500, "server_error", None),
+    (engine.SessionCapacity("m"), 429, "model_at_session_capacity", 30),
+    (engine.SessionNotFound("m"), 404, "session_not_found", None),
+    (engine.SessionBusy("m"), 429, "session_busy", None),
+    (engine.SessionCachingDisabled("m"), 400, "session_caching_disabled", None),
+    (engine.SessionExportUnsupported("m"), 400, "session_export_unsupported", None),
+    (engine.BadSessionBlob("m"), 400, "bad_session_blob", None),
+    (engine.WeightsVersionMismatch("m"), 409, "weights_version_mismatch", None),
+    (engine.WatchUnavailable("m"), 503, "watch_unavailable", None),
+    (engine.LoadFailed(engine.LoadFailure.NO_ACCELERATOR, "m"), 400, "load_failed", None),
+    (engine.LoadFailed(engine.LoadFailure.FILE_NOT_FOUND, "m"), 404, "load_failed", None),
+    (engine.LoadFailed(engine.LoadFailure.CONFLICT, "m"), 409, "load_failed", None),
+    (engine.LoadFailed(engine.LoadFailure.OTHER, "m"), 500, "load_failed", None),
+    (engine.LoadFailed(engine.LoadFailure.NO_CAPACITY, "m"), 507, "load_failed", None),
+    (engine.UnloadFailed(engine.UnloadFailure.NOT_LOADED, "m"), 404, "unload_failed", None),
+    (engine.UnloadFailed(engine.UnloadFailure.CONFLICT, "m"), 409, "unload_failed", None),
+    (engine.UnloadFailed(engine.UnloadFailure.OTHER, "m"), 500, "unload_failed", None),
 ]
 
 
@@ -38,13 +54,15 @@ def test_engine_error_has_its_row(
     assert answer.message == str(error)
 
 
-def test_every_engine_error_that_a_completion_can_meet_has_a_row() -> None:
+def test_every_engine_error_has_a_row() -> None:
     classes = {
         cls
         for _, cls in inspect.getmembers(engine_errors, inspect.isclass)
         if issubclass(cls, engine.EngineError)
     }
-    assert classes - {type(row[0]) for row in ROWS} == {engine.EngineError, engine.LoadFailed}
+    assert classes - {type(row[0]) for row in ROWS} == {engine.EngineError}
+    failures = {row[0].failure for row in ROWS if hasattr(row[0], "failure")}
+    assert failures == {*engine.LoadFailure, *engine.UnloadFailure}
 
 
 def test_subclass_takes_the_row_of_its_base() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -94,3 +95,16 @@ def test_every_rule_has_words(schema: dict[str, Any], value: Any, message: str) 
 def test_message_is_bounded() -> None:
     (error,) = Draft202012Validator({"enum": ["x" * 5000]}).iter_errors("y" * 5000)
     assert len(describe(error)) < 500
+
+
+def test_long_arrays_of_integers_are_checked_quickly(schemas: RequestSchemas) -> None:
+    """As many tokens as a body may hold values; one by one they would take seconds."""
+    tokens: list[object] = [1, 2.0] * 200_000
+    body = {"blob": "", "tokens": tokens}
+    started = time.monotonic()
+    schemas.check("restore_session", body)
+    assert time.monotonic() - started < 2
+    for wrong, kind in ((1.5, "number"), ("1", "string"), (None, "null"), (True, "boolean")):
+        tokens[399_999] = wrong
+        with pytest.raises(RequestRefused, match=rf"tokens\[399999\]: .*integer, got {kind}"):
+            schemas.check("restore_session", body)

@@ -85,8 +85,10 @@ def test_preflight_is_described() -> None:
 
 
 INVALID = "invalid_request_error"
-# Reference, the "Error responses" tables; 408 and 413 are additions on every POST route, the 404 of
-# the session routes is from the introduction to "Session routes".
+SHUTTING_DOWN = "server_shutting_down"
+# Reference, the "Error responses" tables; the 404 of the session routes is from the introduction to
+# "Session routes". Additions: 408 and 413 on every POST route, 503 on what a server that is draining
+# refuses, and the 429 of a restore whose body came together with too many other large ones.
 ERRORS: dict[str, dict[int, set[str]]] = {
     "get_health": {},
     "list_models": {},
@@ -108,6 +110,7 @@ ERRORS: dict[str, dict[int, set[str]]] = {
         408: {INVALID},
         413: {INVALID},
         500: {"load_failed"},
+        503: {SHUTTING_DOWN},
         507: {"load_failed"},
     },
     "unload_model": {
@@ -126,6 +129,7 @@ ERRORS: dict[str, dict[int, set[str]]] = {
         413: {INVALID},
         429: {"session_busy"},
         500: {"server_error"},
+        503: {SHUTTING_DOWN},
     },
     "restore_session": {
         400: {INVALID, "session_caching_disabled", "bad_session_blob"},
@@ -133,15 +137,16 @@ ERRORS: dict[str, dict[int, set[str]]] = {
         409: {"weights_version_mismatch"},
         408: {INVALID},
         413: {INVALID},
-        429: {"model_at_session_capacity"},
+        429: {"model_at_session_capacity", "server_busy"},
         500: {"server_error"},
+        503: {SHUTTING_DOWN},
     },
     "release_session": {400: {INVALID}, 404: {"model_not_found"}, 408: {INVALID}, 413: {INVALID}},
     "estimate_session": {400: {INVALID}},
     "watch_session": {
         400: {INVALID, "session_caching_disabled"},
         404: {"model_not_found"},
-        503: {"watch_unavailable"},
+        503: {"watch_unavailable", SHUTTING_DOWN},
     },
 }
 EVERY_TYPE = {name for rows in ERRORS.values() for types in rows.values() for name in types}
@@ -181,10 +186,11 @@ def test_unknown_route_is_the_404_of_the_reference() -> None:
 
 @pytest.mark.parametrize("operation_id", OPERATIONS)
 def test_every_response_declares_the_headers_of_every_response(operation_id: str) -> None:
-    """Reference, introduction; Retry-After as in the errors of POST /v1/chat/completions."""
+    """Reference, introduction; Retry-After as in the errors of POST /v1/chat/completions, wherever
+    the same refusals are."""
     for status in map(int, OPERATIONS[operation_id][2]["responses"]):
         headers = dict(response(operation_id, status)["headers"])
-        retries = operation_id == "create_chat_completion" and status in (429, 503)
+        retries = status == 503 or (status == 429 and operation_id != "export_session")
         assert ("Retry-After" in headers) == retries
         headers.pop("Retry-After", None)
         assert set(headers) == {"Access-Control-Allow-Origin", "Connection"}
@@ -397,6 +403,34 @@ def test_load_takes_at_most_eight_dies() -> None:
     """Reference, row `dies` of POST /admin/models/load."""
     assert is_valid("LoadModelParams", {"path": "m.gguf", "dies": list(range(8))})
     assert not is_valid("LoadModelParams", {"path": "m.gguf", "dies": list(range(9))})
+
+
+@pytest.mark.parametrize(
+    "field", ["ctx_cap", "max_sessions", "max_concurrent", "reasoning_budget", "dies"]
+)
+def test_load_takes_no_negative_number(field: str) -> None:
+    """No row of the table has a meaning for one; 0 is the default (reference, same place)."""
+    for value, valid in ((0, True), (-1, False)):
+        body = {"path": "m.gguf", field: [value] if field == "dies" else value}
+        assert is_valid("LoadModelParams", body) == valid
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "rest"),
+    [
+        ("ChatCompletionParams", "session_id", {"messages": [MESSAGE]}),
+        ("ChatCompletionParams", "prompt_cache_key", {"messages": [MESSAGE]}),
+        ("ChatCompletionParams", "promptCacheKey", {"messages": [MESSAGE]}),
+        ("SessionExportParams", "session_id", {}),
+        ("SessionRestoreParams", "session_id", {"blob": "", "tokens": []}),
+        ("SessionReleaseParams", "session_id", {}),
+        ("LoadModelParams", "name", {"path": "m.gguf"}),
+    ],
+)
+def test_names_that_are_kept_are_bounded(name: str, field: str, rest: dict[str, object]) -> None:
+    """They are kept as long as the session or the model is."""
+    assert is_valid(name, rest | {field: "x" * 512})
+    assert not is_valid(name, rest | {field: "x" * 513})
 
 
 def test_parameters_are_those_of_the_reference() -> None:

@@ -15,6 +15,18 @@ What a generation does is said by its last message; anything unknown is echoed.
 | `refuse busy` and its like | the engine refuses |
 | `overflow` | exceeds the window |
 | `defect` | an exception that no one expects |
+| `conflict 2` | two words, and a usage that tells of a session conflict |
+
+Besides: a session `defect` cannot be exported or restored for a reason that no one expects; a model
+loaded as `gone` is gone again before its row can be read; one of the name `stuck` cannot be
+unloaded.
+
+| environment variable | what it says |
+|---|---|
+| `SCRIPTED_MODELS`, `SCRIPTED_ROWS` | names of the models, rows and sessions of each |
+| `SCRIPTED_WITHOUT_SNAPSHOTS` | models without a snapshot format |
+| `SCRIPTED_WITHOUT_SESSIONS` | models without a session cache |
+| `SCRIPTED_WATCH_MS` | milliseconds after which the engine ends a watch; 0, as by default: never |
 """
 
 from __future__ import annotations
@@ -22,7 +34,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pantheon.app import Application
@@ -31,10 +43,15 @@ from pantheon.engine import (
     ContextOverBudget,
     EngineError,
     InvalidRequest,
+    ModelOptions,
+    ModelStatus,
     NoModelsLoaded,
     ServerBusy,
     ServerMemoryConstrained,
     ServerShuttingDown,
+    SessionSnapshot,
+    UnloadFailed,
+    UnloadFailure,
 )
 from pantheon.engine.testing import Script, ScriptedEngine, echo, scripted_model
 from pantheon.settings import Settings
@@ -74,6 +91,8 @@ def script(request: CompletionRequest) -> Script:
             return Script(tokens=words(1), token_seconds=int(milliseconds) / 1000)
         case ["slow", milliseconds]:
             return Script(tokens=words(request.max_tokens), token_seconds=int(milliseconds) / 1000)
+        case ["conflict", count]:
+            return Script(tokens=words(int(count)), session_conflict=True)
         case ["fail", count]:
             return Script(tokens=words(int(count) + 5), fails_after=int(count))
         case ["refuse", name] if name in REFUSALS:
@@ -90,16 +109,59 @@ def words(count: int) -> tuple[str, ...]:
     return tuple(f"{' ' if index else ''}w{index}" for index in range(count))
 
 
+class AppEngine(ScriptedEngine):
+    """A scripted engine with the names that mean something here."""
+
+    def load(self, options: ModelOptions) -> ModelStatus | None:
+        status = super().load(options)
+        if status is not None and status.id == "gone":
+            super().unload(status.id)
+            return None
+        return status
+
+    def unload(self, name: str) -> None:
+        if name == "stuck":
+            raise UnloadFailed(UnloadFailure.OTHER, "the model cannot be unloaded")
+        super().unload(name)
+
+    def export_session(self, model: str | None, session_id: str) -> SessionSnapshot:
+        _check_session(session_id)
+        return super().export_session(model, session_id)
+
+    def restore_session(
+        self, model: str | None, session_id: str, blob: bytes, tokens: Sequence[int]
+    ) -> int:
+        _check_session(session_id)
+        return super().restore_session(model, session_id, blob, tokens)
+
+
+def _check_session(session_id: str) -> None:
+    if session_id == "defect":
+        raise RuntimeError("a defect with a secret in it")
+
+
+def _names(variable: str, default: str = "") -> list[str]:
+    return [name for name in os.environ.get(variable, default).split(",") if name]
+
+
 def __getattr__(name: str) -> Any:
     if name != "application":
         raise AttributeError(name)
     rows = int(os.environ.get("SCRIPTED_ROWS", "4"))
-    names = os.environ.get("SCRIPTED_MODELS", "scripted").split(",")
+    names = _names("SCRIPTED_MODELS", "scripted")
+    watch_ms = int(os.environ.get("SCRIPTED_WATCH_MS", "0"))
     settings = Settings.from_environment()
-    engine = ScriptedEngine(
-        [scripted_model(model, rows=rows) for model in names if model],
+    engine = AppEngine(
+        [scripted_model(model, rows=rows) for model in names],
         script,
         queue_depth=settings.queue_depth,
         queue_wait_s=settings.queue_wait_ms / 1000,
+        max_models=settings.max_models,
+        max_watches=settings.max_watches,
+        watch_s=watch_ms / 1000 or None,
+        watch_grace_s=settings.watch_grace_ms / 1000,
+        unload_drain_s=settings.unload_drain_ms / 1000,
+        without_sessions=_names("SCRIPTED_WITHOUT_SESSIONS") if settings.session_cache else names,
+        without_snapshots=_names("SCRIPTED_WITHOUT_SNAPSHOTS"),
     )
     return Application(engine, settings)

@@ -62,10 +62,15 @@ def exchange(server: Server, data: bytes, timeout: float = 10.0) -> Answer:
         return parse_answer(read_all(sock))
 
 
-def post_chat(server: Server, body: Any, *headers: str, timeout: float = 10.0) -> Answer:
-    """POST a chat completion; `body` is JSON, or bytes that are sent as they are."""
+def post(server: Server, path: str, body: Any, *headers: str, timeout: float = 10.0) -> Answer:
+    """POST to a path; `body` is JSON, or bytes that are sent as they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return exchange(server, request_bytes("POST", CHAT, data, *headers), timeout)
+    return exchange(server, request_bytes("POST", path, data, *headers), timeout)
+
+
+def post_chat(server: Server, body: Any, *headers: str, timeout: float = 10.0) -> Answer:
+    """POST a chat completion."""
+    return post(server, CHAT, body, *headers, timeout=timeout)
 
 
 def get(server: Server, path: str, *headers: str) -> Answer:

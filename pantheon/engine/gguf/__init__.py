@@ -2,6 +2,7 @@
 
 from pantheon.engine.gguf.dequantize import dequantize, unpack_blocks
 from pantheon.engine.gguf.errors import GGUFError
+from pantheon.engine.gguf.fingerprint import weights_version
 from pantheon.engine.gguf.metadata import Metadata
 from pantheon.engine.gguf.reader import GGUFFile
 from pantheon.engine.gguf.tensor import Tensor, TensorInfo
@@ -17,4 +18,5 @@ __all__ = [
     "block_layout",
     "dequantize",
     "unpack_blocks",
+    "weights_version",
 ]

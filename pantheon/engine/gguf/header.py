@@ -78,9 +78,9 @@ def _read_version(cursor: Cursor) -> int:
     if cursor.end == 0:
         raise GGUFError("file is empty; expected a GGUF file")
     cursor.require(len(MAGIC), "the magic bytes")
-    magic = bytes(cursor.buffer[: len(MAGIC)])
-    if magic != MAGIC:
-        raise GGUFError(f"file must begin with {MAGIC!r}, found {magic!r}; it is no GGUF file")
+    if cursor.buffer[: len(MAGIC)] != MAGIC:
+        # What it begins with is not shown: any file of the machine may have been named.
+        raise GGUFError(f"file must begin with the magic bytes {MAGIC!r}; it is no GGUF file")
     cursor.position = len(MAGIC)
     version = cursor.uint32("the version")
     if version and version & 0xFFFF == 0:

@@ -1,7 +1,7 @@
 """Typed access to the key/value section of a GGUF file."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -95,6 +95,11 @@ class Metadata:
     def optional_integers(self, key: str) -> NDArray[np.int64] | None:
         """As `integers`, or None when the key is absent."""
         return self._optional(key, self.integers)
+
+    def encoded(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """Every pair whose key begins with `prefix`, by key: type and value as bytes."""
+        for key in sorted(key for key in self._values if key.startswith(prefix)):
+            yield key, self._values[key].encode()
 
     def _optional(self, key: str, getter: Callable[[str], _T]) -> _T | None:
         return getter(key) if key in self else None

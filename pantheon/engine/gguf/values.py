@@ -78,6 +78,10 @@ class Scalar:
         text = repr(self.value)
         return f"{self.kind.name.lower()} {text if len(text) <= 80 else text[:77] + '...'}"
 
+    def encode(self) -> bytes:
+        """Type and value as bytes, equal for equal values only."""
+        return f"{int(self.kind)}:{self.value!r}".encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
@@ -90,6 +94,10 @@ class Array:
     def describe(self) -> str:
         """Type and length for messages."""
         return f"array of {self.count} {self.kind.name.lower()}"
+
+    def encode(self) -> bytes:
+        """Type and items as bytes, equal for equal arrays only."""
+        return f"{int(self.kind)}x{self.count}:".encode() + self.data
 
     def numbers(self) -> NDArray[np.generic]:
         """The items of a numeric array, copied; shape [count], dtype as in the file."""

@@ -22,15 +22,18 @@ from pantheon.engine.runner.adjustment import (
     batch_adjustments,
     bias_vector,
 )
-from pantheon.engine.runner.buckets import PREFILL_CHUNKS, decode_batches, smallest_bucket
+from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batch
 from pantheon.engine.runner.sampling import batch_rows
 from pantheon.engine.runner.steps import (
     ChoiceBatch,
     Chosen,
     DeviceState,
+    copy_page_step,
     decode_step,
     prefill_step,
+    read_page_step,
     start_row_step,
+    write_page_step,
 )
 from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.token_mask import TokenMask
@@ -111,14 +114,12 @@ class Runner:
         self._state = self._empty_state()
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`."""
-        self._prefill_jit = self._jit(prefill_step, architecture)
-        self._decode_jit = self._jit(decode_step, architecture)
-        self._start_row_jit = jax.jit(start_row_step, donate_argnums=0)
-        self._start_row: Callable[..., Any] | None = None
+        self._architecture = architecture
+        self._batch = decode_batch(capacity.rows)
         self._biased: set[int] = set()
         """Rows whose bias on the device is not zero."""
-        self._prefill: dict[int, Callable[..., Any]] = {}
-        self._decode: dict[int, Callable[..., Any]] = {}
+        self._steps: dict[str, Callable[..., Any]] = {}
+        """The compiled steps by name."""
 
     @property
     def held_bytes(self) -> int:
@@ -131,6 +132,11 @@ class Runner:
         # The old arrays go before the new ones come: memory may not hold both.
         del self._state
         self._state = self._empty_state()
+
+    def close(self) -> None:
+        """Give every device array back now, whoever still refers to this object. Idempotent."""
+        for array in jax.tree.leaves((self._parameters, self._state)):
+            array.delete()
 
     def _empty_state(self) -> DeviceState:
         capacity, config = self._capacity, self._config
@@ -149,51 +155,91 @@ class Runner:
         )
         return DeviceState(cache, jnp.zeros(rows, jnp.int32), history)
 
-    def _jit(self, step: Callable[..., Any], architecture: Architecture) -> Any:
-        bound = functools.partial(step, architecture, self._config, self._capacity.page_size)
+    def compile(self, progress: Callable[[str], None]) -> None:
+        """Compile every step; nothing is traced afterwards."""
+        greedy = RowSampling(0, 1, 0, 0)
+        prefill = self._prefill_arguments([0], 0, (0,), 0, greedy, None)
+        decode = self._decode_arguments([], [], [], [], [])
+        number, page = np.int32(0), tuple(self.empty_page())
+        bias = bias_vector((), self._config.vocabulary)
+        steps: tuple[tuple[str, Callable[..., Any], bool, tuple[Any, ...]], ...] = (
+            ("prefill", self._of_model(prefill_step), True, (self._parameters, *prefill)),
+            ("decode", self._of_model(decode_step), True, (self._parameters, *decode)),
+            ("start row", start_row_step, True, (number, bias)),
+            ("copy page", copy_page_step, True, (number, number)),
+            ("read page", read_page_step, False, (number,)),
+            ("write page", write_page_step, True, (number, page)),
+        )
+        for done, (name, step, donates, arguments) in enumerate(steps, start=1):
+            began = time.monotonic()
+            jitted = jax.jit(self._counted(step), donate_argnums=0 if donates else ())
+            self._steps[name] = jitted.lower(self._state, *arguments).compile()
+            took = time.monotonic() - began
+            progress(f"compiled {done}/{len(steps)}: {name} ({took:.1f} s)")
 
+    def _of_model(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """A step of the model with the state as its first argument."""
+        bound = functools.partial(step, self._architecture, self._config, self._capacity.page_size)
+
+        def of_model(state: DeviceState, parameters: Parameters, *arguments: Any) -> Any:
+            return bound(parameters, state, *arguments)
+
+        return of_model
+
+    def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
         def traced(*arguments: Any) -> Any:
             self.traces += 1
-            return bound(*arguments)
+            return step(*arguments)
 
-        # Argument 1 is the state: its buffers are written in place.
-        return jax.jit(traced, donate_argnums=1)
-
-    def compile(self, progress: Callable[[str], None]) -> None:
-        """Compile every step for every bucket; nothing is traced afterwards."""
-        batches = decode_batches(self._capacity.rows)
-        total = len(PREFILL_CHUNKS) + len(batches)
-        done = 0
-
-        def build(kind: str, size: int, jitted: Any, arguments: tuple[Any, ...]) -> Any:
-            nonlocal done
-            began = time.monotonic()
-            compiled = jitted.lower(self._parameters, self._state, *arguments).compile()
-            done += 1
-            took = time.monotonic() - began
-            progress(f"compiled {done}/{total}: {kind} of {size} ({took:.1f} s)")
-            return compiled
-
-        bias = bias_vector((), self._config.vocabulary)
-        self._start_row = self._start_row_jit.lower(self._state, np.int32(0), bias).compile()
-        for chunk in PREFILL_CHUNKS:
-            greedy = RowSampling(0, 1, 0, 0)
-            arguments = self._prefill_arguments([0], 0, (0,), 0, greedy, None, chunk)
-            self._prefill[chunk] = build("prefill", chunk, self._prefill_jit, arguments)
-        for batch in batches:
-            arguments = self._decode_arguments([], [], [], [], [], batch)
-            self._decode[batch] = build("decode", batch, self._decode_jit, arguments)
+        return traced
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
         """Prepare a row for a new sequence. Before the first step of the sequence."""
         if not sampling.logit_bias and row not in self._biased:
             return
-        if self._start_row is None:
-            raise RuntimeError("compile must run before the first sequence")
         bias = bias_vector(sampling.logit_bias, self._config.vocabulary)
-        self._state = self._start_row(self._state, np.int32(row), bias)
+        self._state = self._steps["start row"](self._state, np.int32(row), bias)
         (self._biased.add if sampling.logit_bias else self._biased.discard)(row)
+
+    def copy_page(self, source: int, target: int) -> None:
+        """Copy one page to another in every layer."""
+        self._state = self._steps["copy page"](self._state, np.int32(source), np.int32(target))
+
+    def load_state(self, row: int, slot: int | None) -> None:
+        """Set a row's recurrent state. No architecture here has recurrent layers.
+
+        Raises:
+            ValueError: a slot is named.
+        """
+        if slot is not None:
+            raise ValueError(f"this architecture keeps no recurrent states, got slot {slot}")
+
+    def save_state(self, row: int, slot: int) -> None:
+        """Copy a row's recurrent state to a slot. No architecture here has recurrent layers.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"this architecture keeps no recurrent states, got slot {slot}")
+
+    def read_page(self, page: int) -> list[np.ndarray]:
+        """Copy one page to the host: keys and values of each layer, in order.
+
+        Returns:
+            Arrays of (kv_heads, page_size, head_dim).
+        """
+        return [np.asarray(part) for part in self._steps["read page"](self._state, np.int32(page))]
+
+    def empty_page(self) -> list[np.ndarray]:
+        """A page of zeros, as `read_page` gives it."""
+        return [
+            np.zeros(pages.shape[1:], pages.dtype) for pages in jax.tree.leaves(self._state.cache)
+        ]
+
+    def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
+        """Dispatch the write of one page, as `read_page` gives it."""
+        self._state = self._steps["write page"](self._state, np.int32(page), tuple(content))
 
     def prefill(
         self,
@@ -207,13 +253,13 @@ class Runner:
         """Dispatch the prefill of one chunk; its last token's successor is sampled.
 
         Args:
-            tokens: 1 to `PREFILL_CHUNKS[-1]` tokens at positions `start` and on.
+            tokens: at least one, at positions `start` and on, up to the end of a grid cell
+                of `PREFILL_CHUNK` positions.
             pages: the sequence's pages in order; they hold `start + len(tokens)` tokens.
             mask: tokens that may be sampled; None allows all.
         """
-        chunk = smallest_bucket(PREFILL_CHUNKS, len(tokens))
-        arguments = self._prefill_arguments(tokens, start, pages, row, sampling, mask, chunk)
-        chosen, self._state = self._prefill[chunk](self._parameters, self._state, *arguments)
+        arguments = self._prefill_arguments(tokens, start, pages, row, sampling, mask)
+        chosen, self._state = self._steps["prefill"](self._state, self._parameters, *arguments)
         return Sampled(chosen, [sampling])
 
     def decode(
@@ -225,10 +271,9 @@ class Runner:
         masks: Sequence[TokenMask | None] | None = None,
     ) -> Sampled:
         """Dispatch one decode step over some rows, each fed its newest token at its position."""
-        batch = smallest_bucket(tuple(self._decode), len(rows))
         masks = [None] * len(rows) if masks is None else masks
-        arguments = self._decode_arguments(rows, positions, pages, sampling, masks, batch)
-        chosen, self._state = self._decode[batch](self._parameters, self._state, *arguments)
+        arguments = self._decode_arguments(rows, positions, pages, sampling, masks)
+        chosen, self._state = self._steps["decode"](self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)
 
     def _table(self, pages: Sequence[int]) -> Int[np.ndarray, " blocks"]:
@@ -244,15 +289,17 @@ class Runner:
         row: int,
         sampling: RowSampling,
         mask: TokenMask | None,
-        chunk: int,
     ) -> tuple[np.ndarray | np.int32 | ChoiceBatch, ...]:
-        padded = np.zeros(chunk, np.int32)
-        padded[: len(tokens)] = tokens
+        skip = start % PREFILL_CHUNK
+        count = skip + len(tokens)
+        padded = np.zeros(PREFILL_CHUNK, np.int32)
+        padded[skip:count] = tokens
         following = start + len(tokens)
         return (
             padded,
-            np.int32(start),
-            np.int32(len(tokens)),
+            np.int32(start - skip),
+            np.int32(skip),
+            np.int32(count),
             self._table(pages),
             np.int32(row),
             self._choice([sampling], [following], [mask], 1),
@@ -279,8 +326,8 @@ class Runner:
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
         masks: Sequence[TokenMask | None],
-        batch: int,
     ) -> tuple[np.ndarray | ChoiceBatch, ...]:
+        batch = self._batch
         padded_rows = np.full(batch, self._capacity.rows, np.int32)
         padded_rows[: len(rows)] = rows
         padded_positions = np.zeros(batch, np.int32)

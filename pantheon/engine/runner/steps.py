@@ -1,9 +1,10 @@
-"""The two steps that are compiled: pure functions from arrays to arrays."""
+"""The steps that are compiled: pure functions from arrays to arrays."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -75,22 +76,28 @@ def prefill_step(
     state: DeviceState,
     tokens: Int[Array, " time"],
     start: Int[Array, ""],
+    skip: Int[Array, ""],
     count: Int[Array, ""],
     block_table: Int[Array, " blocks"],
     row: Int[Array, ""],
     choice: ChoiceBatch,
 ) -> tuple[Chosen, DeviceState]:
-    """Prefill the next tokens of one sequence and sample the token that follows them.
+    """Prefill one cell of the grid and sample the token that follows its last real one.
+
+    Each position of a sequence stands at the same place of the step wherever its prefill begins
+    or ends, so that its keys and values do not depend on that.
 
     Args:
-        start: tokens of the sequence that the pages hold already.
-        count: how many of `tokens` are real; the rest is padding.
+        tokens: what stands in the cell; padding before `skip` and from `count` on.
+        start: position of the cell's first place.
+        skip: places before the first token to compute: the pages hold them already.
+        count: places up to the last token to compute, that one included.
         row: the sequence's row, whose newest token becomes the sampled one.
     """
     index = jnp.arange(tokens.shape[0], dtype=jnp.int32)
     placement = place(
         (start + index)[None],
-        (index < count)[None],
+        ((skip <= index) & (index < count))[None],
         block_table[None],
         (start + count)[None],
         page_size=page_size,
@@ -152,3 +159,30 @@ def decode_step(
         history._replace(counts=counts),
     )
     return chosen, following
+
+
+def copy_page_step(
+    state: DeviceState, source: Int[Array, ""], target: Int[Array, ""]
+) -> DeviceState:
+    """Copy one page to another in every layer."""
+    return state._replace(
+        cache=jax.tree.map(lambda pages: pages.at[target].set(pages[source]), state.cache)
+    )
+
+
+def read_page_step(
+    state: DeviceState, page: Int[Array, ""]
+) -> tuple[Float[Array, "kv_heads page_size head_dim"], ...]:
+    """The keys and the values of one page, layer by layer. The state is not donated."""
+    return tuple(pages[page] for pages in jax.tree.leaves(state.cache))
+
+
+def write_page_step(
+    state: DeviceState,
+    page: Int[Array, ""],
+    content: tuple[Float[Array, "kv_heads page_size head_dim"], ...],
+) -> DeviceState:
+    """Write one page, as `read_page_step` gives it."""
+    leaves, structure = jax.tree.flatten(state.cache)
+    written = [pages.at[page].set(new) for pages, new in zip(leaves, content, strict=True)]
+    return state._replace(cache=jax.tree.unflatten(structure, written))

@@ -1,7 +1,15 @@
 """What to compute next, decided over integers. Knows no device and no clock of its own."""
 
-from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StepPlan
+from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.scheduler import QueueFull, Scheduler
 from pantheon.engine.scheduler.sequence import Sequence
 
-__all__ = ["DecodeRow", "PrefillChunk", "QueueFull", "Scheduler", "Sequence", "StepPlan"]
+__all__ = [
+    "DecodeRow",
+    "PrefillChunk",
+    "QueueFull",
+    "Scheduler",
+    "Sequence",
+    "StateSave",
+    "StepPlan",
+]

@@ -15,9 +15,14 @@ class PrefillChunk:
     planning and running gives them back, yet the step still needs them.
 
     Attributes:
-        start: position of the first of them.
+        start: position of the first of them. A chunk never crosses a multiple of the scheduler's
+            chunk size.
         first: True when no chunk of the prompt was planned before.
         last: True when the prompt ends with this chunk, so that its sampled token counts.
+        copy_page: (source, target) pages to copy before it runs; None for no copy.
+        load_state: slot of the recurrent state to start from, at the first chunk; None starts
+            from nothing.
+        save_state: slot that takes the recurrent state after the chunk; None keeps none.
     """
 
     sequence: Sequence
@@ -27,6 +32,9 @@ class PrefillChunk:
     tokens: tuple[int, ...]
     first: bool
     last: bool
+    copy_page: tuple[int, int] | None = None
+    load_state: int | None = None
+    save_state: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +48,17 @@ class DecodeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSave:
+    """The recurrent state of a row whose turn has ended, to be kept in a slot."""
+
+    row: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A chunk of prefill, a batch of decode rows, or both; never neither."""
+    """What to do next, in this order: saves, decode rows, a chunk of prefill. Never nothing."""
 
     prefill: PrefillChunk | None
     decode: tuple[DecodeRow, ...]
+    saves: tuple[StateSave, ...] = ()

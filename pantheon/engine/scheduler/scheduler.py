@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from pantheon.engine.cache import PagePool
-from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StepPlan
+from pantheon.engine.cache import PrefixCache, checkpoint_positions
+from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
 
 
@@ -17,36 +17,48 @@ class QueueFull(Exception):
 class Scheduler:
     """Continuous batching: rows join and leave between steps.
 
-    It owns the decode rows and lends out pages of the pool. A sequence is admitted when a row
-    is free and the pool can promise every page it may come to need, so that an admitted
-    sequence always finishes; the queue is first in, first out. Not safe for use by several
-    threads at once: its owner holds a lock.
+    It owns the decode rows and leases pages from the cache. A sequence is admitted when a row is
+    free and the cache can promise every page it may come to need, so that an admitted sequence
+    always finishes; the queue is first in, first out. Not safe for use by several threads at
+    once: its owner holds a lock.
+
+    Prefill follows a grid: a chunk never crosses a multiple of the chunk size, whatever else runs
+    and wherever a cached prefix ends. So each position of a prompt is computed by the same
+    program at the same place in it, and its keys and values are the same alone, in company and
+    after a part of the prompt was cached.
     """
 
     def __init__(
-        self, *, rows: int, queue_depth: int, chunks: tuple[int, ...], pool: PagePool
+        self, *, rows: int, queue_depth: int, chunk: int, cache: PrefixCache, pace: int = 0
     ) -> None:
         """Make a scheduler with every row free.
 
         Args:
             rows: sequences decoded at once.
             queue_depth: sequences that may wait beyond those that can start at once.
-            chunks: sizes, rising, that a prefill step is compiled for.
-            pool: where pages come from; no one else may take from it.
+            chunk: tokens of a prefill step.
+            cache: where pages come from.
+            pace: decode steps without a chunk of prefill after each that has one, while rows
+                decode.
         """
-        self._pool = pool
-        self._chunks = chunks
+        self._cache = cache
+        self._chunk = chunk
         self._queue_depth = queue_depth
         self._free_rows = list(range(rows - 1, -1, -1))
         self._rows = rows
+        self.row_limit = rows
+        """Rows that may be in use; fewer than there are under memory pressure."""
+        self.pace = pace
+        self._owed = 0
         self._waiting: deque[Sequence] = deque()
         self._prefilling: deque[Sequence] = deque()
         self._decoding: list[Sequence] = []
+        self._saves: list[StateSave] = []
 
     @property
     def idle(self) -> bool:
         """True when there is nothing to plan, now or after any step."""
-        return not (self._waiting or self._prefilling or self._decoding)
+        return not (self._waiting or self._prefilling or self._decoding or self._saves)
 
     @property
     def waiting(self) -> int:
@@ -60,10 +72,11 @@ class Scheduler:
             QueueFull: it cannot start at once and the queue is full.
             ValueError: it may need more pages than the whole pool has.
         """
-        needed = self._pool.pages_for(sequence.most_held)
-        if needed > self._pool.total:
+        pool = self._cache.pool
+        needed = pool.pages_for(sequence.most_held)
+        if needed > pool.total:
             raise ValueError(
-                f"a sequence may need at most the pool's {self._pool.total} pages, got {needed}"
+                f"a sequence may need at most the pool's {pool.total} pages, got {needed}"
             )
         self._waiting.append(sequence)
         self._admit()
@@ -74,22 +87,35 @@ class Scheduler:
     def plan(self) -> StepPlan | None:
         """Plan the next step and take it as done; None when nothing can be computed.
 
-        A step is one chunk of the oldest unfinished prompt beside every row that decodes. While
-        any row does, the largest chunk is left out, so that a long prompt slows a running
-        stream down instead of stopping it.
+        A step is every row that decodes, and a chunk of one unfinished prompt. Prompts take turns,
+        so that a short one does not wait for a long one. While any row decodes, `pace` steps
+        follow a chunk without another: a long prompt slows a running stream, and does not stop it.
         """
         self._admit()
+        saves, self._saves = tuple(self._saves), []
         decode = tuple(self._plan_decode())
-        prefill = self._plan_prefill()
-        if prefill is None and not decode:
+        prefill = None
+        if self._owed and decode:
+            self._owed -= 1
+        elif self._prefilling:
+            self._owed = self.pace
+            prefill = self._plan_prefill()
+        if prefill is None and not decode and not saves:
             return None
-        return StepPlan(prefill, decode)
+        return StepPlan(prefill, decode, saves)
 
-    def finish(self, sequence: Sequence) -> None:
+    def finish(
+        self, sequence: Sequence, sampled: tuple[int, ...] | None = None, *, lost: bool = False
+    ) -> None:
         """Take row and pages back and admit who waits for them; or leave the queue. Idempotent.
 
         Steps already dispatched may still write to its pages. That is safe: the device runs
         steps in order, so whoever gets the pages next writes after them.
+
+        Args:
+            sampled: the whole answer, which its session keeps; None when the sequence was broken
+                off, of which only the prompt is kept.
+            lost: nothing is kept, because the device has lost it.
         """
         if sequence.over:
             return
@@ -97,90 +123,128 @@ class Scheduler:
         if sequence.row is None:
             self._waiting.remove(sequence)
         else:
-            self._take_back(sequence, sequence.row)
+            self._take_back(sequence, sequence.row, sampled, lost)
         self._admit()
 
     def expired(self, before: float) -> tuple[Sequence, ...]:
         """Sequences still in the queue that were submitted at or before a time, oldest first."""
         return tuple(sequence for sequence in self._waiting if sequence.queued_at <= before)
 
+    def lose_cache(self) -> None:
+        """The device has lost its memory: forget what is kept between turns."""
+        self._saves.clear()
+        self._cache.forget_all()
+
     def check(self) -> None:
         """Raise AssertionError unless rows, pages and sequences agree."""
-        self._pool.check()
+        self._cache.check()
         running = [*self._prefilling, *self._decoding]
         rows = [sequence.row for sequence in running]
         assert sorted([*self._free_rows, *(row for row in rows if row is not None)]) == list(
             range(self._rows)
         ), "a row is lost or held twice"
-        pages = [page for sequence in running for page in sequence.pages]
-        assert len(set(pages)) == len(pages), "a page is held by two sequences"
-        assert self._pool.free + len(pages) == self._pool.total, "a page is lost"
+        written = [
+            page
+            for sequence in running
+            for page in sequence.pages[sequence.cached // self._cache.pool.page_size :]
+        ]
+        assert len(set(written)) == len(written), "two sequences may write to one page"
         for sequence in running:
-            held = len(sequence.pages) * self._pool.page_size
+            held = len(sequence.pages) * self._cache.pool.page_size
             assert not sequence.over and sequence.computed <= sequence.most_held <= held
             assert sequence.sampled <= sequence.limit
+            assert sequence.cached < len(sequence.prompt), "nothing was left to compute"
         assert all(not waiting.over and waiting.row is None for waiting in self._waiting)
         assert len(self._waiting) <= self._queue_depth or self._free_rows
 
-    def _take_back(self, sequence: Sequence, row: int) -> None:
+    def _take_back(
+        self, sequence: Sequence, row: int, sampled: tuple[int, ...] | None, lost: bool
+    ) -> None:
+        lease = sequence.lease
+        assert lease is not None, "an admitted sequence has a lease"
+        tokens, ends = sequence.prompt[: sequence.computed], sequence.answer_ends
+        held = len(tokens)
+        if sampled is not None and not lost:
+            tokens = sequence.prompt + sampled
+            # The token that ended the turn belongs to the answer or only closes it.
+            ends = (*ends, len(tokens) - 1, len(tokens))
+            # The last token may have been fed before it was read; only a state has no way back.
+            held = sequence.computed if self._cache.recurrent else len(tokens) - 1
+            self._save_state(sequence, row, held)
+        self._cache.settle(
+            lease,
+            None if lost else sequence.session,
+            tokens,
+            held=held,
+            prompt_tokens=len(sequence.prompt),
+            answer_ends=tuple(end for end in ends if end <= len(tokens)),
+        )
         self._free_rows.append(row)
-        self._pool.release(sequence.pages)
-        sequence.row, sequence.pages = None, ()
+        sequence.row, sequence.lease = None, None
         if sequence in self._prefilling:
             self._prefilling.remove(sequence)
         else:
             self._decoding.remove(sequence)
 
+    def _save_state(self, sequence: Sequence, row: int, tokens: int) -> None:
+        if sequence.lease is not None and sequence.session is not None:
+            slot = self._cache.checkpoint(sequence.lease, tokens)
+            if slot is not None:
+                self._saves.append(StateSave(row, slot))
+
     def _admit(self) -> None:
         while self._waiting and self._free_rows:
+            if self._rows - len(self._free_rows) >= self.row_limit:
+                return
             sequence = self._waiting[0]
-            pages = self._pool.allocate(self._pool.pages_for(sequence.most_held))
-            if pages is None:
+            lease = self._cache.lease(sequence.prompt, sequence.most_held, sequence.session)
+            if lease is None:
                 return
             self._waiting.popleft()
-            sequence.row, sequence.pages = self._free_rows.pop(), pages
+            sequence.row, sequence.lease = self._free_rows.pop(), lease
+            sequence.computed = sequence.cached = lease.cached
             self._prefilling.append(sequence)
 
-    def _plan_prefill(self) -> PrefillChunk | None:
-        if not self._prefilling:
-            return None
-        sequence = self._prefilling[0]
-        start = sequence.computed
-        alone = not self._decoding or len(self._chunks) == 1
-        chunks = self._chunks if alone else self._chunks[:-1]
-        size = chunk_size(chunks, len(sequence.prompt) - start)
-        tokens = sequence.prompt[start : start + size]
-        sequence.computed += len(tokens)
-        last = sequence.computed == len(sequence.prompt)
+    def _plan_prefill(self) -> PrefillChunk:
+        sequence = self._prefilling.popleft()
+        lease = sequence.lease
+        assert lease is not None and sequence.row is not None, "an admitted sequence has both"
+        start, size = sequence.computed, len(sequence.prompt)
+        stop = min(start - start % self._chunk + self._chunk, size)
+        save_state = None
+        if self._cache.recurrent and sequence.session is not None:
+            kept = checkpoint_positions(start, size, self._cache.checkpoint_every)
+            stop = min((stop, *kept))
+            save_state = self._cache.checkpoint(lease, stop) if stop in kept else None
+        first = start == sequence.cached
+        copy_page = None
+        if lease.copied_page is not None:
+            copy_page = (lease.copied_page, lease.pages[start // self._cache.pool.page_size])
+            self._cache.copied(lease)
+        sequence.computed = stop
+        last = stop == size
         if last:
             sequence.sampled = 1
-            self._decoding.append(self._prefilling.popleft())
+            self._decoding.append(sequence)
+        else:
+            self._prefilling.append(sequence)
         return PrefillChunk(
-            sequence, _row_of(sequence), sequence.pages, start, tokens, first=start == 0, last=last
+            sequence,
+            sequence.row,
+            lease.pages,
+            start,
+            sequence.prompt[start:stop],
+            first=first,
+            last=last,
+            copy_page=copy_page,
+            load_state=lease.resumed.slot if first and lease.resumed is not None else None,
+            save_state=save_state,
         )
 
     def _plan_decode(self) -> Iterable[DecodeRow]:
         for sequence in self._decoding:
             if sequence.sampled < sequence.limit:
-                yield DecodeRow(sequence, _row_of(sequence), sequence.pages, sequence.computed)
+                assert sequence.row is not None, "an admitted sequence has a row"
+                yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed)
                 sequence.computed += 1
                 sequence.sampled += 1
-
-
-def chunk_size(chunks: tuple[int, ...], remaining: int) -> int:
-    """How many of the remaining prompt tokens the next step takes.
-
-    The smallest chunk that holds them all, unless more than half of it would be padding: then
-    the largest chunk that they fill. A step's cost grows with its padded size.
-    """
-    holding = [chunk for chunk in chunks if chunk >= remaining]
-    filled = [chunk for chunk in chunks if chunk <= remaining]
-    if holding and (not filled or 2 * remaining >= holding[0]):
-        return remaining
-    return filled[-1]
-
-
-def _row_of(sequence: Sequence) -> int:
-    if sequence.row is None:
-        raise ValueError("a sequence must be admitted before it is planned")
-    return sequence.row

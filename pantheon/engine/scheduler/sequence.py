@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from pantheon.engine.cache import Lease, Session
 
 
 @dataclass(slots=True, eq=False)
@@ -13,20 +15,26 @@ class Sequence:
         prompt: token ids, at least one.
         limit: most tokens to sample, at least one.
         queued_at: the caller's clock, in seconds, when it was submitted.
+        session: whose cache it resumes from and is kept in; None reuses and leaves nothing.
+        answer_ends: numbers of leading tokens at which an earlier answer ends, rising.
         row: its decode row while it is admitted.
-        pages: the KV pages it holds while it is admitted, enough for prompt and limit.
-        computed: leading tokens whose KV some planned step computes.
+        lease: the pages it holds while it is admitted, enough for prompt and limit.
+        computed: leading tokens whose KV is cached or computed by some planned step.
         sampled: tokens that planned steps sample.
+        cached: prompt tokens that need not be computed, known once it is admitted.
         over: True once it gave row and pages back; steps planned before are void.
     """
 
     prompt: tuple[int, ...]
     limit: int
     queued_at: float
+    session: Session | None = None
+    answer_ends: tuple[int, ...] = ()
     row: int | None = None
-    pages: tuple[int, ...] = field(default=())
+    lease: Lease | None = None
     computed: int = 0
     sampled: int = 0
+    cached: int = 0
     over: bool = False
 
     def __post_init__(self) -> None:
@@ -38,6 +46,16 @@ class Sequence:
             )
 
     @property
+    def pages(self) -> tuple[int, ...]:
+        """The pages that it holds, in order."""
+        return () if self.lease is None else self.lease.pages
+
+    @property
     def most_held(self) -> int:
         """Most tokens whose KV it can come to hold: the last one sampled is never fed."""
         return len(self.prompt) + self.limit - 1
+
+    @property
+    def conflict(self) -> bool:
+        """Whether it displaces another conversation of its session."""
+        return self.lease is not None and self.lease.conflict

@@ -9,7 +9,8 @@ from pantheon.engine.events import Event, Failed, Finished, Usage
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.status import ModelStatus
 from pantheon.engine.testing.rows import Rows
-from pantheon.engine.testing.script import Script, perform
+from pantheon.engine.testing.script import Script, perform, token_id, tokens_of
+from pantheon.engine.testing.sessions import Sessions, Turn
 
 
 class ScriptedCompletion:
@@ -20,17 +21,32 @@ class ScriptedCompletion:
         model: ModelStatus,
         request: CompletionRequest,
         script: Script,
-        prompt_tokens: int,
+        prompt: tuple[int, ...],
         rows: Rows,
+        sessions: Sessions | None,
+        turn: Turn | None,
         on_cancel: Callable[[], None],
     ) -> None:
-        """Play `script` on `model`; `rows` are the model's, `on_cancel` counts a cancellation."""
+        """Play `script` on `model`.
+
+        Args:
+            model: who plays it.
+            request: what was asked.
+            script: what to say.
+            prompt: the tokens of the request.
+            rows: the model's.
+            sessions: the model's, where it keeps any.
+            turn: of the request's session, where it has one.
+            on_cancel: counts a cancellation.
+        """
         self._model = model
         self._script = script
-        self._prompt_tokens = prompt_tokens
+        self._prompt = prompt
         self._rows = rows
+        self._sessions = sessions
+        self._turn = turn
         self._on_cancel = on_cancel
-        self._played = perform(script, request, model.context_window - prompt_tokens + 1)
+        self._played = perform(script, request, model.context_window - len(prompt) + 1)
         self._sent = 0
         self._done = False
         self._next_at = 0.0
@@ -42,7 +58,11 @@ class ScriptedCompletion:
 
     def wait_admitted(self, timeout: float) -> bool:
         """See `Completion.wait_admitted`."""
-        admitted = self._rows.wait(id(self), timeout)
+        try:
+            admitted = self._rows.wait(id(self), timeout)
+        except Exception:
+            self.give_up()
+            raise
         if admitted and not self._next_at:
             self._next_at = time.monotonic() + self._script.token_seconds
         return admitted
@@ -56,32 +76,54 @@ class ScriptedCompletion:
                 return None
         self._next_at += self._script.token_seconds
         if self._rows.closed or self._sent == self._script.fails_after:
-            self._finish()
-            return Failed("the generation failed")
+            self.give_up()
+            return self._failure()
         if self._sent < len(self._played.events):
             self._sent += 1
             return self._played.events[self._sent - 1]
+        usage = self._usage()
+        self._end_turn(self._history(usage.kv_used))
         self._finish()
-        return Finished(self._played.reason, self._usage(), self._played.format_closed)
+        return Finished(self._played.reason, usage, self._played.format_closed)
 
     def cancel(self) -> None:
         """See `Completion.cancel`."""
         if not self._done:
-            self._finish()
+            self.give_up()
             self._on_cancel()
+
+    def give_up(self) -> None:
+        """End without having finished; its session is what it was before."""
+        self._end_turn(None)
+        self._finish()
+
+    def _end_turn(self, history: tuple[int, ...] | None) -> None:
+        turn, self._turn = self._turn, None
+        if self._sessions is not None and turn is not None:
+            self._sessions.end_turn(turn, history)
 
     def _finish(self) -> None:
         self._done = True
         self._rows.leave(id(self))
 
+    def _failure(self) -> Failed:
+        if self._rows.closed:
+            return Failed("the server is shutting down", shutting_down=True)
+        return Failed("the generation failed")
+
+    def _history(self, length: int) -> tuple[int, ...]:
+        said = "".join(event.text for event in self._played.events)
+        return (*self._prompt, *map(token_id, tokens_of(said)))[:length]
+
     def _usage(self) -> Usage:
         counted = self._played.counts[-1] if self._played.counts else 0
         sampled = counted + (1 if self._played.reason == "stop" else 0)
         return Usage(
-            prompt_tokens=self._prompt_tokens,
+            prompt_tokens=len(self._prompt),
             completion_tokens=sampled,
-            cached_tokens=0,
+            cached_tokens=0 if self._turn is None else self._turn.cached_tokens,
             # The last token is sampled and never fed.
-            kv_used=self._prompt_tokens + sampled - 1,
+            kv_used=len(self._prompt) + sampled - 1,
             kv_cap=self._model.context_window,
+            session_conflict=self._script.session_conflict,
         )

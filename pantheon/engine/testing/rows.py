@@ -20,6 +20,7 @@ class Rows:
         self._holders: set[int] = set()
         self._queue: deque[tuple[int, float]] = deque()
         self._overdue: set[int] = set()
+        self._draining = False
         self.closed = False
 
     @property
@@ -27,13 +28,22 @@ class Rows:
         """Rows that are held."""
         return len(self._holders)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing holds a row or waits for one."""
+        with self._changed:
+            return not self._holders and not self._queue
+
     def enter(self, key: int) -> None:
         """Take a row or a place in the queue.
 
         Raises:
             ServerBusy: there is neither.
+            ServerShuttingDown: nothing is admitted any more.
         """
         with self._changed:
+            if self._draining:
+                raise ServerShuttingDown("the server is shutting down")
             if len(self._holders) < self._rows and not self._queue:
                 self._holders.add(key)
             elif len(self._queue) < self._queue_depth:
@@ -44,10 +54,11 @@ class Rows:
     def wait(self, key: int, timeout: float) -> bool:
         """See `Completion.wait_admitted`."""
         with self._changed:
-            self._changed.wait_for(lambda: key in self._holders or self.closed, timeout)
+            self._changed.wait_for(lambda: key in self._holders or self._draining, timeout)
             if key in self._holders:
                 return True
-            if self.closed:
+            if self._draining:
+                self._remove(key)
                 raise ServerShuttingDown("the server is shutting down")
             self._expire()
             if key in self._overdue:
@@ -60,11 +71,21 @@ class Rows:
         with self._changed:
             self._remove(key)
 
-    def close(self) -> None:
-        """Admit nothing more."""
+    def drain(self) -> None:
+        """Admit nothing more: what waits is refused when it asks, what runs goes on."""
         with self._changed:
-            self.closed = True
+            self._draining = True
             self._changed.notify_all()
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until every row is free."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._holders, timeout)
+
+    def close(self) -> None:
+        """Admit nothing more and fail what runs."""
+        self.drain()
+        self.closed = True
 
     def _expire(self) -> None:
         """Take out of the queue what waited too long; it learns of it when it asks."""
@@ -77,6 +98,6 @@ class Rows:
         self._overdue.discard(key)
         self._holders.discard(key)
         self._queue = deque(waiting for waiting in self._queue if waiting[0] != key)
-        while self._queue and len(self._holders) < self._rows and not self.closed:
+        while self._queue and len(self._holders) < self._rows and not self._draining:
             self._holders.add(self._queue.popleft()[0])
         self._changed.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +33,7 @@ class Script:
         token_seconds: time before each event.
         ends_as: why the generation ends where neither a limit nor a stop string ends it.
         format_closed: whether such an end leaves a complete answer in the requested format.
+        session_conflict: what its usage says of the session.
         refusal: raised instead of accepting the request.
         fails_after: events after which the generation fails; None for never.
     """
@@ -42,6 +44,7 @@ class Script:
     token_seconds: float = 0.0
     ends_as: FinishReason = "stop"
     format_closed: bool = True
+    session_conflict: bool = False
     refusal: EngineError | None = None
     fails_after: int | None = None
 
@@ -66,6 +69,20 @@ class Performance:
 def tokens_of(text: str) -> tuple[str, ...]:
     """The tokens of a text; joined they are the text."""
     return tuple(_TOKEN.findall(text))
+
+
+def token_id(token: str) -> int:
+    """A number for a token, the same in every process."""
+    return zlib.crc32(token.encode("utf-8", "surrogatepass")) >> 1
+
+
+def prompt_tokens(request: CompletionRequest) -> tuple[int, ...]:
+    """The tokens of a prompt: for each message one that opens the turn, and its words."""
+    return tuple(
+        token_id(token)
+        for message in request.messages
+        for token in (f"<{message['role']}>", *tokens_of(str(message["content"])))
+    )
 
 
 def echo(request: CompletionRequest) -> Script:

@@ -31,7 +31,7 @@ REFUSED_AT_OPEN = {
     "unknown_kv_type": r"'llama\.block_count' has the unknown value type 99",
     "version_0": r"version must be 2 or 3, found 0",
     "version_99": r"version must be 2 or 3, found 99",
-    "wrong_magic": r"must begin with b'GGUF', found b'GGML'",
+    "wrong_magic": r"must begin with the magic bytes b'GGUF'",
     "zero_dim": r"'blk\.0\.attn_q\.weight' has a zero dimension",
 }
 REFUSED_WHEN_USED = {

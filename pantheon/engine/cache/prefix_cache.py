@@ -1,0 +1,288 @@
+"""Who holds which page: running sequences, and conversations between their turns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pantheon.engine.cache.checkpoints import Checkpoint, latest, worth_keeping
+from pantheon.engine.cache.conversation import Conversation, common_prefix
+from pantheon.engine.cache.pages import PagePool
+from pantheon.engine.cache.references import ReferencePool
+from pantheon.engine.cache.sessions import Session
+
+MOST_CONVERSATIONS = 8
+"""Conversations that one session id keeps; a further one takes the place of the oldest."""
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """What a running sequence holds, from its admission to `PrefixCache.settle`.
+
+    Attributes:
+        pages: enough for the prompt and every token it may sample; the first ones may be shared
+            and are full, so that it never writes to them.
+        cached: leading tokens that need not be computed.
+        copied_page: the page whose content must be copied to the one at `cached` before anything
+            is computed; None where the cached prefix ends with a page.
+        resumed: the checkpoint to start from; None without recurrent layers or on a cold start.
+        checkpoints: those that the sequence has, `resumed` and older ones included.
+        source: the conversation that it continues.
+        continues: whether that conversation's next turn is this one, so that it takes its place.
+        conflict: whether it will displace another conversation of its session.
+    """
+
+    pages: tuple[int, ...]
+    cached: int = 0
+    copied_page: int | None = None
+    resumed: Checkpoint | None = None
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    source: Conversation | None = None
+    continues: bool = False
+    conflict: bool = False
+
+
+class PrefixCache:
+    """Lends pages to sequences and keeps those of conversations for their next turn.
+
+    It owns the pages and the checkpoint slots. A conversation that is kept holds its pages until
+    its session ends, another turn of it takes its place, or a sequence needs them: then the least
+    recently used conversation is forgotten. Not safe for use by several threads at once.
+    """
+
+    def __init__(
+        self, pool: PagePool, slots: ReferencePool | None = None, checkpoint_every: int = 1024
+    ) -> None:
+        """Start with nothing kept.
+
+        Args:
+            pool: the pages; no one else may take from it.
+            slots: where states of recurrent layers are kept; None for a model without them.
+            checkpoint_every: tokens between the checkpoints that serve edits far back.
+        """
+        self.pool = pool
+        self.checkpoint_every = checkpoint_every
+        self._slots = slots
+        self._leases: set[Lease] = set()
+        self._leased: Counter[int] = Counter()
+        # Least recently used first.
+        self._kept: dict[Conversation, Session] = {}
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a sequence can only resume from a checkpoint."""
+        return self._slots is not None
+
+    def lease(self, prompt: tuple[int, ...], tokens: int, session: Session | None) -> Lease | None:
+        """Take pages for `tokens` tokens, those of a cached prefix of the prompt among them.
+
+        At least one token of the prompt is left to compute.
+
+        Returns:
+            None when running sequences hold too many pages.
+        """
+        lease = Lease(())
+        if session is not None:
+            self._find(lease, prompt, session)
+        if lease.source is not None:
+            self._touch(lease.source)
+        if not self._fill(lease, tokens):
+            if lease.copied_page is None:
+                return None
+            # The page to copy from may be the one too many: whole pages need no copy.
+            self._cut_to_pages(lease)
+            if not self._fill(lease, tokens):
+                return None
+        self._leases.add(lease)
+        return lease
+
+    def copied(self, lease: Lease) -> None:
+        """The copy of `copied_page` is planned: whoever gets the page next writes after it."""
+        if lease.copied_page is not None:
+            page, lease.copied_page = lease.copied_page, None
+            self._let_go((page,), ())
+
+    def checkpoint(self, lease: Lease, tokens: int) -> int | None:
+        """A slot for the state after `tokens` tokens; None when running sequences hold them all."""
+        if self._slots is None:
+            return None
+        while not self._slots.free:
+            victim = next((kept for kept in self._kept if kept.checkpoints), None)
+            if victim is None:
+                return None
+            self.forget((victim,))
+        taken = self._slots.allocate(1)
+        assert taken is not None, "a slot was freed"
+        lease.checkpoints.append(Checkpoint(tokens, taken[0]))
+        return taken[0]
+
+    def settle(
+        self,
+        lease: Lease,
+        session: Session | None = None,
+        tokens: tuple[int, ...] = (),
+        *,
+        held: int = 0,
+        prompt_tokens: int = 0,
+        answer_ends: tuple[int, ...] = (),
+    ) -> None:
+        """Take a lease back; keep the first `held` of `tokens` as a conversation of the session.
+
+        Nothing is kept without a live session, or of a turn that has computed nothing new.
+        """
+        self.copied(lease)
+        self._leases.remove(lease)
+        keep = session is not None and session.live and held > lease.cached
+        pages = lease.pages[: self.pool.pages_for(held)] if keep else ()
+        within = [one for one in lease.checkpoints if keep and one.tokens <= held]
+        checkpoints = worth_keeping(within, self.checkpoint_every)
+        self.pool.share(pages)
+        if self._slots is not None:
+            self._slots.share(one.slot for one in checkpoints)
+        self._let_go(lease.pages, lease.checkpoints)
+        if keep and session is not None:
+            if lease.continues and lease.source in self._kept:
+                self.forget((lease.source,))
+            self._keep(
+                session,
+                Conversation(tokens, held, prompt_tokens, answer_ends, pages, checkpoints),
+            )
+
+    def forget(self, conversations: Iterable[Conversation]) -> None:
+        """Give the pages and slots of conversations back."""
+        for conversation in tuple(conversations):
+            session = self._kept.pop(conversation)
+            if conversation in session.conversations:
+                session.conversations.remove(conversation)
+            self.pool.release(conversation.pages)
+            if self._slots is not None:
+                self._slots.release(one.slot for one in conversation.checkpoints)
+
+    def borrow(self, conversation: Conversation) -> Lease:
+        """Hold the pages of a conversation while somebody reads them; `settle` ends it."""
+        self._hold(conversation.pages, ())
+        return self._leased_pages(conversation.pages)
+
+    def take(self, tokens: int) -> Lease | None:
+        """Take fresh pages for `tokens` tokens that come from outside; None as in `lease`."""
+        own = self._allocate(self.pool.pages_for(tokens))
+        return None if own is None else self._leased_pages(own)
+
+    def continue_at(self, lease: Lease, session: Session, tokens: tuple[int, ...]) -> None:
+        """Let pages that came from outside take the place of the conversation they continue."""
+        for conversation in session.conversations:
+            shared = common_prefix(tokens, conversation.tokens[: conversation.held])
+            if conversation.is_continued_at(shared):
+                lease.source, lease.continues = conversation, True
+
+    def forget_all(self) -> None:
+        """Give everything back that is kept: the device has lost it."""
+        self.forget(tuple(self._kept))
+
+    def check(self) -> None:
+        """Raise AssertionError unless every page and slot has the holders that it counts."""
+        pages = [page for lease in self._leases for page in lease.pages]
+        pages += [one.copied_page for one in self._leases if one.copied_page is not None]
+        assert Counter(pages) == self._leased, "leases and leased pages disagree"
+        kept = [page for conversation in self._kept for page in conversation.pages]
+        self.pool.check([*pages, *kept])
+        if self._slots is not None:
+            held = [one.slot for lease in self._leases for one in lease.checkpoints]
+            held += [one.slot for conversation in self._kept for one in conversation.checkpoints]
+            self._slots.check(held)
+        for conversation, session in self._kept.items():
+            assert conversation in session.conversations
+            assert conversation.held <= len(conversation.tokens)
+            assert len(conversation.pages) == self.pool.pages_for(conversation.held)
+
+    def _find(self, lease: Lease, prompt: tuple[int, ...], session: Session) -> None:
+        """Find the conversation of which most can be used again."""
+        best_shared = 0
+        for conversation in session.conversations:
+            shared = common_prefix(prompt, conversation.tokens[: conversation.held])
+            cached, resumed = min(shared, len(prompt) - 1), None
+            if self.recurrent:
+                resumed = latest(conversation.checkpoints, cached)
+                cached = 0 if resumed is None else resumed.tokens
+            if cached > lease.cached:
+                best_shared = shared
+                lease.cached, lease.resumed, lease.source = cached, resumed, conversation
+        if lease.source is not None:
+            index, used = divmod(lease.cached, self.pool.page_size)
+            lease.copied_page = lease.source.pages[index] if used else None
+            lease.checkpoints = [
+                one for one in lease.source.checkpoints if one.tokens <= lease.cached
+            ]
+            lease.continues = lease.source.is_continued_at(best_shared)
+        full = len(session.conversations) >= MOST_CONVERSATIONS
+        lease.conflict = full and not lease.continues
+
+    def _fill(self, lease: Lease, tokens: int) -> bool:
+        """Give a lease its pages; False, and nothing is held, when there are too few."""
+        shared: tuple[int, ...] = ()
+        if lease.source is not None:
+            shared = lease.source.pages[: lease.cached // self.pool.page_size]
+        tail = () if lease.copied_page is None else (lease.copied_page,)
+        # Held before room is made: that may forget the very conversation they are of.
+        self._hold((*shared, *tail), lease.checkpoints)
+        own = self._allocate(self.pool.pages_for(tokens) - len(shared))
+        if own is None:
+            self._let_go((*shared, *tail), lease.checkpoints)
+            return False
+        lease.pages = shared + own
+        return True
+
+    def _cut_to_pages(self, lease: Lease) -> None:
+        size = self.pool.page_size
+        lease.cached -= lease.cached % size
+        lease.copied_page = None
+        if self.recurrent:
+            whole = [one for one in lease.checkpoints if one.tokens % size == 0]
+            lease.resumed = latest(whole, lease.cached)
+            lease.cached = 0 if lease.resumed is None else lease.resumed.tokens
+            lease.checkpoints = [one for one in whole if one.tokens <= lease.cached]
+
+    def _keep(self, session: Session, conversation: Conversation) -> None:
+        session.conversations.append(conversation)
+        self._kept[conversation] = session
+        if len(session.conversations) > MOST_CONVERSATIONS:
+            self.forget((session.conversations[0],))
+
+    def _leased_pages(self, pages: tuple[int, ...]) -> Lease:
+        lease = Lease(pages)
+        self._leases.add(lease)
+        return lease
+
+    def _touch(self, conversation: Conversation) -> None:
+        session = self._kept.pop(conversation)
+        self._kept[conversation] = session
+        session.conversations.remove(conversation)
+        session.conversations.append(conversation)
+
+    def _allocate(self, count: int) -> tuple[int, ...] | None:
+        """Take pages for a lease, forgetting conversations for them, the oldest first."""
+        # Pages that no sequence holds are free once every conversation is forgotten.
+        if count > self.pool.total - len(self._leased):
+            return None
+        while self.pool.free < count:
+            self.forget((next(iter(self._kept)),))
+        own = self.pool.allocate(count)
+        assert own is not None, "room was made for them"
+        self._leased.update(own)
+        return own
+
+    def _hold(self, pages: tuple[int, ...], checkpoints: Iterable[Checkpoint]) -> None:
+        self.pool.share(pages)
+        self._leased.update(pages)
+        if self._slots is not None:
+            self._slots.share(one.slot for one in checkpoints)
+
+    def _let_go(self, pages: tuple[int, ...], checkpoints: Iterable[Checkpoint]) -> None:
+        self.pool.release(pages)
+        self._leased.subtract(pages)
+        for page in pages:
+            if not self._leased[page]:
+                del self._leased[page]
+        if self._slots is not None:
+            self._slots.release(one.slot for one in checkpoints)

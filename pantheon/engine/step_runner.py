@@ -1,0 +1,75 @@
+"""What the engine thread needs of a runner; `pantheon.engine.runner.Runner` is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.sampled_token import SampledToken
+from pantheon.engine.token_mask import TokenMask
+
+
+class Tokens(Protocol):
+    """Tokens that a dispatched step samples."""
+
+    def read(self) -> list[SampledToken]:
+        """Wait for them."""
+        ...
+
+
+class StepRunner(Protocol):
+    """The device side of one model. What is dispatched runs in order."""
+
+    def start_row(self, row: int, sampling: RowSampling) -> None:
+        """Prepare a row for a new sequence."""
+        ...
+
+    def copy_page(self, source: int, target: int) -> None:
+        """Copy one page to another in every layer."""
+        ...
+
+    def load_state(self, row: int, slot: int | None) -> None:
+        """Set a row's recurrent state to that of a slot; None to that before any token."""
+        ...
+
+    def save_state(self, row: int, slot: int) -> None:
+        """Copy a row's recurrent state to a slot."""
+        ...
+
+    def prefill(
+        self,
+        tokens: Sequence[int],
+        start: int,
+        pages: Sequence[int],
+        row: int,
+        sampling: RowSampling,
+        mask: TokenMask | None,
+    ) -> Tokens:
+        """Dispatch one chunk of a prompt."""
+        ...
+
+    def decode(
+        self,
+        rows: Sequence[int],
+        positions: Sequence[int],
+        pages: Sequence[Sequence[int]],
+        sampling: Sequence[RowSampling],
+        masks: Sequence[TokenMask | None],
+    ) -> Tokens:
+        """Dispatch one token for each row."""
+        ...
+
+    def read_page(self, page: int) -> Sequence[np.ndarray]:
+        """Wait for one page and copy it to the host, an array for each layer's keys and values."""
+        ...
+
+    def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
+        """Dispatch the write of one page, as `read_page` gives it."""
+        ...
+
+    def reset(self) -> None:
+        """Forget everything after a failed step."""
+        ...

@@ -1,0 +1,46 @@
+"""Parsers of the texts of settings; each raises ValueError with its rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def host_name(text: str) -> str:
+    """A host name or an address."""
+    if any(character.isspace() or not character.isprintable() for character in text):
+        raise ValueError(f"expected a host name or an address, got {text!r}")
+    return text
+
+
+def share(text: str) -> float:
+    """A number in (0, 1]."""
+    rule = f"expected a number above 0 and at most 1, got {text!r}"
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(rule) from None
+    if not 0.0 < value <= 1.0:
+        raise ValueError(rule)
+    return value
+
+
+def one_worker(text: str) -> int:
+    """The number of workers, which is one."""
+    if text != "1":
+        raise ValueError(
+            f"expected 1, got {text!r}: models and sessions live in one process, so the server "
+            "runs as one worker with threads"
+        )
+    return 1
+
+
+def path(text: str) -> Path:
+    """A file or folder, which need not exist; `~` is the user's home."""
+    if "\0" in text:
+        raise ValueError(f"expected a path without NUL, got {text!r}")
+    return Path(text).expanduser()
+
+
+def switchable_path(text: str) -> Path | None:
+    """A path, or `off` for none."""
+    return None if text == "off" else path(text)

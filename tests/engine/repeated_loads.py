@@ -1,0 +1,65 @@
+"""Loads and unloads a model again and again beside a live one; prints what came of it as JSON.
+
+A program of its own, so that the memory it measures is its own. Arguments: model file, folder of
+the compile cache, cycles.
+"""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import jax
+import psutil
+
+from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.events import Finished
+from pantheon.engine.registry import build_engine
+from pantheon.engine.requests import CompletionRequest, Sampling
+
+
+def main(model: str, cache: str, cycles: int) -> None:
+    """Run the cycles and print the numbers."""
+    logging.basicConfig(level=logging.WARNING)
+    live = ModelOptions(path=Path(model), name="live", ctx_cap=256, max_sessions=1)
+    options = ModelOptions(path=Path(model), name="other", ctx_cap=512, max_sessions=1)
+    config = EngineConfig(
+        models=(live,), backend="cpu", build="test", compile_cache_dir=Path(cache)
+    )
+    registry = build_engine(config)
+    compiled: list[str] = []
+
+    def count(name: str, seconds: float, **_: object) -> None:
+        if name.endswith(("backend_compile_duration", "jaxpr_trace_duration")):
+            compiled.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    process = psutil.Process()
+    resident, threads, files, work = [], [], [], []
+    for _ in range(cycles):
+        registry.load(options)
+        registry.unload("other")
+        resident.append(process.memory_info().rss)
+        threads.append(process.num_threads())
+        files.append(process.num_fds())
+        compiled.clear()
+        _generate(registry)
+        work.append(list(compiled))
+    print(json.dumps({"resident": resident, "threads": threads, "files": files, "work": work}))
+    registry.close()
+
+
+def _generate(registry: object) -> None:
+    request = CompletionRequest(
+        model="live",
+        messages=({"role": "user", "content": "a"},),
+        max_tokens=3,
+        sampling=Sampling(temperature=0),
+    )
+    completion = registry.submit(request)  # type: ignore[attr-defined]
+    while not isinstance(completion.next_event(60), Finished):
+        pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
