@@ -68,6 +68,19 @@ class Node:
             )
         return [self.child(index) for index in range(len(self.value))]
 
+    def switch(self, extension: str) -> bool:
+        """An extension of an object that is on or off, and off where it is absent.
+
+        Raises:
+            UnsupportedSpec: it is neither.
+        """
+        value = self.value.get(extension, False)
+        if not isinstance(value, bool):
+            raise UnsupportedSpec(
+                self.child(extension).pointer, f"expected a boolean, found {value!r}"
+            )
+        return value
+
     def allow(self, *keys: str, what: str) -> None:
         """Refuse every member of an object but `keys` and `x-` extensions."""
         for key, node in self.members().items():

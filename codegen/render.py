@@ -11,7 +11,8 @@ import jinja2
 
 from codegen import models
 from codegen.document import Document
-from codegen.operations import Operation, class_name, read_operations
+from codegen.names import class_name
+from codegen.operations import Operation, read_operations
 from codegen.output import formatted
 from codegen.schemas import component_schemas, model_input, reachable
 

@@ -159,9 +159,8 @@ def _check(document: Document, schema: Node, named: bool) -> None:
 
 
 def _refuse_base64(schema: Node) -> None:
-    for member in (
-        (*schema.child("properties").members().values(),) if ("properties" in schema.value) else ()
-    ):
+    members = schema.child("properties").members() if "properties" in schema.value else {}
+    for member in members.values():
         if "contentEncoding" in member.value:
             raise UnsupportedSpec(
                 member.child("contentEncoding").pointer, "only a request's text is read as bytes"

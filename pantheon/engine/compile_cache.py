@@ -11,9 +11,9 @@ _log: Final = logging.getLogger(__name__)
 
 _PIECE_BYTES: Final = 64 * 1024
 _ZLIB_FIRST_BYTE: Final = 0x78
-_RECENT: Final = 32
-"""A process that dies leaves at most as many unfinished entries as it has threads that compile,
-and they are the newest."""
+_NEWEST: Final = 32
+"""Entries looked at. What a killed process was writing is among the newest, one for each of its
+threads that compiled."""
 
 
 def discard_unfinished(folder: Path) -> None:
@@ -29,7 +29,7 @@ def discard_unfinished(folder: Path) -> None:
             entries.append((path.stat().st_mtime_ns, path))
         except OSError as error:
             _log.debug("another process has removed %s: %s", path, error)
-    for _, path in sorted(entries, reverse=True)[:_RECENT]:
+    for _, path in sorted(entries, reverse=True)[:_NEWEST]:
         try:
             if _is_unfinished(path):
                 path.unlink()

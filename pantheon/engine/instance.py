@@ -205,6 +205,8 @@ class ModelInstance:
         """End every generation and session and free the device. Idempotent."""
         self.drain()
         self._loop.close()
+        # At once, and not when the last stream of a client that stands still lets go of it.
+        self._runner.close()
 
     def _served(self) -> Clamp:
         """Window and rows as memory allows them right now."""

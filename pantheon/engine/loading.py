@@ -9,13 +9,14 @@ from collections.abc import Callable
 from jax.errors import JaxRuntimeError
 
 from pantheon.engine.admission import FLOAT32_BYTES, memory_need
-from pantheon.engine.cache import PagePool, PrefixCache, SessionTable
+from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
 from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
+from pantheon.engine.memory import Level
 from pantheon.engine.model import architecture_of
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.runner import PREFILL_CHUNK, Runner
@@ -43,12 +44,14 @@ def load_instance(
     options: ModelOptions,
     config: EngineConfig,
     check: Callable[[], None] = _no_check,
+    *,
     shared: Shared | None = None,
 ) -> ModelInstance:
     """Load a model, compile its steps and start its engine thread.
 
     Args:
         check: called between the steps; what it raises ends the load.
+        shared: what the models of the process share; its own when None.
 
     Raises:
         LoadFailed: with its class. Its traceback refers to what was made until then.
@@ -62,8 +65,13 @@ def load_instance(
     if options.quantize:
         raise LoadFailed(LoadFailure.OTHER, "INT8 quantisation at load is not supported")
     check_is_file(options.path)
+    shared = shared or Shared.of(config)
+    if shared.ladder.level is Level.REFUSE:
+        raise LoadFailed(
+            LoadFailure.NO_CAPACITY, "memory is so short that no prompt is admitted, and no model"
+        )
     try:
-        return _load(options, config, check, shared or Shared.of(config))
+        return _load(options, config, check, shared)
     except (GGUFError, TokenizerError, TemplateError) as error:
         raise LoadFailed(
             LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}"
@@ -117,7 +125,8 @@ def _load(
     )
     runner = Runner(architecture, dimensions, parameters, capacity)
     runner.compile(progress)
-    cache = PrefixCache(PagePool(capacity.pages, capacity.page_size))
+    slots = ReferencePool(capacity.checkpoints) if capacity.checkpoints else None
+    cache = PrefixCache(PagePool(capacity.pages, capacity.page_size), slots)
     scheduler = Scheduler(
         rows=capacity.rows,
         queue_depth=config.queue_depth if config.batch_slots else 0,
@@ -148,28 +157,35 @@ def _load(
         window=capacity.window,
         vocabulary=dimensions.tokens,
     )
-    progress(f"ready after {time.monotonic() - began:.1f} s")
-    return ModelInstance(
-        InstanceIdentity(
-            id=name,
-            path=str(options.path),
-            max_sessions=sessions,
-            max_concurrent_configured=concurrent,
-            context_window_configured=options.ctx_cap or dimensions.context_length,
-            reasoning_budget=options.reasoning_budget,
-            architecture=architecture.name,
-            weights_version=version,
-        ),
-        tokenizer,
-        runner,
-        loop,
-        capacity,
-        SessionTransfer(loop, cache, runner, target) if config.session_cache else None,
-        shared,
-        attention_layers=dimensions.layers,
-        stop_repetition=config.stop_repetition,
-        thinking_default=config.thinking_default,
+    identity = InstanceIdentity(
+        id=name,
+        path=str(options.path),
+        max_sessions=sessions,
+        max_concurrent_configured=concurrent,
+        context_window_configured=options.ctx_cap or dimensions.context_length,
+        reasoning_budget=options.reasoning_budget,
+        architecture=architecture.name,
+        weights_version=version,
     )
+    try:
+        instance = ModelInstance(
+            identity,
+            tokenizer,
+            runner,
+            loop,
+            capacity,
+            SessionTransfer(loop, cache, runner, target) if config.session_cache else None,
+            shared,
+            attention_layers=dimensions.layers,
+            stop_repetition=config.stop_repetition,
+            thinking_default=config.thinking_default,
+        )
+        progress(f"ready after {time.monotonic() - began:.1f} s")
+    except BaseException:
+        # Its thread would keep it alive.
+        loop.close()
+        raise
+    return instance
 
 
 def _read_tokenizer(file: GGUFFile, progress: Callable[[str], None]) -> ChatTokenizer:

@@ -73,7 +73,7 @@ class ModelTable:
     def release(self, name: str) -> None:
         """Free a reserved name whose model did not come."""
         with self._lock:
-            self._loading.discard(name)
+            self._loading.remove(name)
 
     def publish(self, name: str, model: ServedModel) -> None:
         """Serve a model under its reserved name.

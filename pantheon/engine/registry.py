@@ -7,9 +7,11 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 
+from pantheon.engine.compile_cache import discard_unfinished
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import (
     EngineError,
@@ -28,6 +30,7 @@ from pantheon.engine.model_table import ModelTable, shown
 from pantheon.engine.reclaim import reclaim_memory
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.served_model import Loader, ServedModel
+from pantheon.engine.shared import Shared
 from pantheon.engine.snapshot import SessionSnapshot
 from pantheon.engine.status import DieStatus, ModelStatus, PlatformStatus, PrefillRate
 from pantheon.engine.uploads import Uploads
@@ -46,10 +49,14 @@ class Registry:
     every other route answers meanwhile.
     """
 
-    def __init__(self, config: EngineConfig, loader: Loader = load_instance) -> None:
-        """Start with no model; `load_all` loads the configured ones."""
+    def __init__(self, config: EngineConfig, loader: Loader | None = None) -> None:
+        """Start with no model; `load_all` loads the configured ones.
+
+        Args:
+            loader: makes models of files; the real one when None.
+        """
         self._config = config
-        self._loader = loader
+        self._loader = loader or partial(load_instance, shared=Shared.of(config))
         self._uploads = Uploads()
         self._table = ModelTable(config.max_models)
         self._closed = threading.Event()
@@ -173,9 +180,10 @@ class Registry:
             except ServerShuttingDown:
                 instance.close()
                 raise
-            return instance
-        finally:
+        except BaseException:
             self._table.release(name)
+            raise
+        return instance
 
     def _upload(self, name: str, options: ModelOptions) -> ServedModel:
         """Run the loader; whatever it raises, nothing of its work stays alive."""
@@ -264,6 +272,7 @@ def build_engine(config: EngineConfig) -> Registry:
                 "the compile cache must be a folder that can be written, got "
                 f"{config.compile_cache_dir}: {error.strerror}"
             ) from error
+        discard_unfinished(config.compile_cache_dir)
         options = {
             "jax_compilation_cache_dir": str(config.compile_cache_dir),
             # Keep every program: a start with all of them cached compiles nothing.

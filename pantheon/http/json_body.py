@@ -83,7 +83,8 @@ def _check_size(body: bytes) -> None:
     What is malformed besides is left to the parser; a wrong count for such a body does no harm.
     """
     # With escaped backslashes and then escaped quotes gone, every quote left bounds a string.
-    bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    has_escapes = b"\\" in body
+    bare = body.replace(rb"\\", b"").replace(rb"\"", b"") if has_escapes else body
     if bare.count(b'"') > 2 * MAX_VALUES:
         raise MalformedJson(f"expected at most {MAX_VALUES} keys and values, got more strings")
     structure = _STRING.sub(b"", bare)

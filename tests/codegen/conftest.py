@@ -129,7 +129,7 @@ def serve(generated: Generated) -> Serve:
     """Serve operations given by their methods; the others must not be called."""
 
     def client(**methods: Callable[[Any], object]) -> falcon.testing.TestClient:
-        def uncalled(self: object, request: object) -> object:
+        def uncalled(self: object, request: object = None) -> object:
             raise AssertionError(f"called with {request}")
 
         abstract = generated.operations.Operations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -140,6 +140,63 @@ def test_estimate_refuses_tokens_alone(
     answer = serve(estimate_session=estimate).simulate_get("/session/estimate", query_string=query)
     assert answer.status_code == (400 if expected is None else 200)
     assert seen == ([] if expected is None else [expected])
+
+
+class Pieces:
+    """A body in two pieces."""
+
+    length = 7
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield b'{"a":'
+        yield b"1}"
+
+
+def test_body_in_pieces_is_sent_with_its_length(generated: Any, serve: Callable[..., Any]) -> None:
+    client = serve(export_session=lambda _: generated.operations.ExportSession200Json(Pieces()))
+    answer = client.simulate_post("/admin/session/export", body='{"session_id": "s"}')
+    assert answer.json == {"a": 1}
+    assert answer.headers["content-length"] == "7"
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_operation_says_how_large_its_bodies_may_be(
+    generated: Any, serve: Callable[..., Any]
+) -> None:
+    """`x-pantheon-own-body-limit`; the other operations have no such method."""
+    seen: list[object] = []
+
+    def restore(request: Any) -> Any:
+        # Where the runtime of these tests shows the limit that it was given.
+        seen.append(request.body.name)
+        body = generated.models.SessionRestored(session_id="s", n_tok=0)
+        return generated.operations.RestoreSession200Json(body)
+
+    client = serve(restore_session=restore, restore_session_body_limit=lambda: 12345)
+    answer = client.simulate_post("/session/restore", body='{"blob": "", "tokens": []}')
+    assert (answer.status_code, seen) == (200, ["12345"])
+    methods = generated.operations.Operations.__abstractmethods__
+    assert [name for name in methods if name.endswith("_body_limit")] == [
+        "restore_session_body_limit"
+    ]
+
+
+@pytest.mark.parametrize("length", [512, 513])
+def test_parameters_have_a_greatest_length(
+    generated: Any, serve: Callable[..., Any], length: int
+) -> None:
+    """In characters: a header's bytes are UTF-8."""
+
+    def watch(_request: Any) -> Any:
+        return generated.operations.WatchSession200EventStream(iter(()))
+
+    client = serve(watch_session=watch)
+    header = ("é" * length).encode().decode("latin-1")
+    answers = [
+        client.simulate_get("/session/watch", query_string=f"session_id={'x' * length}"),
+        client.simulate_get("/session/watch", headers={"X-Session-Id": header}),
+    ]
+    assert [answer.status_code for answer in answers] == [200 if length == 512 else 400] * 2
 
 
 class Events:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import random
 import sys
 from typing import Any
 
@@ -197,6 +199,18 @@ def test_text_in_base64_becomes_its_bytes(generated: Any, text: str, data: bytes
     """What is none becomes no bytes, for the operation to refuse."""
     body = {"blob": text, "tokens": []}
     assert generated.parsing.to_model(body, generated.models.SessionRestoreParams).blob == data
+
+
+@pytest.mark.parametrize("size", [3 * 2**20 - 1, 3 * 2**20, 3 * 2**20 + 1, 7 * 2**20])
+def test_long_text_in_base64_is_decoded_as_a_short_one(generated: Any, size: int) -> None:
+    """Steps end where groups of four characters do; padding is the end of all of it."""
+    data = random.Random(size).randbytes(size)
+    text = base64.b64encode(data).decode()
+    read = generated.parsing.base64_bytes
+    assert read(text) == data
+    padded = base64.b64encode(bytes(3 * 2**20 - 1)).decode()
+    for wrong in (text[:-1], text + "=", text[:-1] + "!", padded + text):
+        assert read(wrong) == b""
 
 
 def test_tokens_are_integers_however_they_are_written(generated: Any) -> None:

@@ -18,6 +18,7 @@ SPEC: dict[str, Any] = yaml.safe_load(
 )
 CHAT = "/paths/~1v1~1chat~1completions/post"
 ESTIMATE = "/paths/~1session~1estimate/get"
+EXPORT = "/paths/~1admin~1session~1export/post"
 SCHEMAS = "/components/schemas"
 
 
@@ -66,6 +67,10 @@ OK = {"description": "d", "content": {"application/json": {"schema": {"type": "s
         ),
         ("/paths/~1/get/requestBody", SPEC["paths"]["/session/release"]["post"]["requestBody"],
          "/paths/~1/get/requestBody", "GET has no body"),
+        (f"{ESTIMATE}/x-pantheon-own-body-limit", True,
+         f"{ESTIMATE}/x-pantheon-own-body-limit", "no body"),
+        (f"{EXPORT}/x-pantheon-own-body-limit", "yes",
+         f"{EXPORT}/x-pantheon-own-body-limit", "a boolean"),
         # Parameters
         (f"{ESTIMATE}/parameters/0/in", "cookie", f"{ESTIMATE}/parameters/0/in", "query or header"),
         (
@@ -116,7 +121,25 @@ OK = {"description": "d", "content": {"application/json": {"schema": {"type": "s
             "what narrows a model",
         ),
         (f"{CHAT}/responses/404/links", {}, f"{CHAT}/responses/404/links", "a response may hold"),
+        (
+            f"{CHAT}/responses/200/content/text~1event-stream/x-pantheon-pieces",
+            True,
+            f"{CHAT}/responses/200/content/text~1event-stream/x-pantheon-pieces",
+            "only JSON",
+        ),
         # Schemas
+        (
+            f"{SCHEMAS}/SessionRestoreParams/properties/blob/contentEncoding",
+            "base32",
+            f"{SCHEMAS}/SessionRestoreParams/properties/blob/contentEncoding",
+            "base64",
+        ),
+        (
+            f"{SCHEMAS}/SessionExport/properties/blob_b64/contentEncoding",
+            "base64",
+            f"{SCHEMAS}/SessionExport/properties/blob_b64/contentEncoding",
+            "only a request's text",
+        ),
         (f"{SCHEMAS}/Die/not", {}, f"{SCHEMAS}/Die/not", "a schema may hold"),
         (f"{SCHEMAS}/Die/if", {}, f"{SCHEMAS}/Die/if", "a schema may hold"),
         (f"{SCHEMAS}/Die/allOf", [{"type": "object"}], f"{SCHEMAS}/Die/allOf", "a schema may hold"),

@@ -35,17 +35,26 @@ def main(model: str, cache: str, cycles: int) -> None:
 
     jax.monitoring.register_event_duration_secs_listener(count)
     process = psutil.Process()
-    resident, threads, files, work = [], [], [], []
+    resident, threads, files, loads, answers = [], [], [], [], []
     for _ in range(cycles):
         registry.load(options)
         registry.unload("other")
         resident.append(process.memory_info().rss)
         threads.append(process.num_threads())
         files.append(process.num_fds())
+        loads.append(len(compiled))
         compiled.clear()
         _generate(registry)
-        work.append(list(compiled))
-    print(json.dumps({"resident": resident, "threads": threads, "files": files, "work": work}))
+        answers.append(len(compiled))
+        compiled.clear()
+    found = {
+        "resident": resident,
+        "threads": threads,
+        "files": files,
+        "traced_in_loads": loads,
+        "traced_in_answers": answers,
+    }
+    print(json.dumps(found))
     registry.close()
 
 

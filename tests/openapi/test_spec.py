@@ -87,7 +87,7 @@ def test_preflight_is_described() -> None:
 INVALID = "invalid_request_error"
 SHUTTING_DOWN = "server_shutting_down"
 # Reference, the "Error responses" tables; the 404 of the session routes is from the introduction to
-# "Session routes". Additions: 408 and 413 on every POST route, 503 on what a server that is draining
+# "Session routes". Additions: 408 and 413 on every POST route, 503 on what a draining server
 # refuses, and the 429 of a restore whose body came together with too many other large ones.
 ERRORS: dict[str, dict[int, set[str]]] = {
     "get_health": {},

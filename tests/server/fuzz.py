@@ -18,8 +18,13 @@ MAX_EXAMPLES = "200"
 
 def main() -> int:
     """Fuzz, and return schemathesis's exit status."""
-    # A watch that the engine does not end would last as long as the fuzzer waits.
-    with start_server(environment={"SCRIPTED_WATCH_MS": "50"}) as server:
+    environment = {
+        # A watch that the engine does not end would last as long as the fuzzer waits.
+        "SCRIPTED_WATCH_MS": "10",
+        # Every chat may bring a session of its own.
+        "SCRIPTED_SESSIONS": "100000",
+    }
+    with start_server(environment=environment) as server:
         command = (
             *(str(Path(sys.executable).with_name("schemathesis")), "run"),
             "pantheon/generated/openapi.json",

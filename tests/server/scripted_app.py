@@ -23,7 +23,8 @@ unloaded.
 
 | environment variable | what it says |
 |---|---|
-| `SCRIPTED_MODELS`, `SCRIPTED_ROWS` | names of the models, rows and sessions of each |
+| `SCRIPTED_MODELS`, `SCRIPTED_ROWS` | names of the models, rows of each |
+| `SCRIPTED_SESSIONS` | sessions of each; as many as rows, if not given |
 | `SCRIPTED_WITHOUT_SNAPSHOTS` | models without a snapshot format |
 | `SCRIPTED_WITHOUT_SESSIONS` | models without a session cache |
 | `SCRIPTED_WATCH_MS` | milliseconds after which the engine ends a watch; 0, as by default: never |
@@ -148,11 +149,16 @@ def __getattr__(name: str) -> Any:
     if name != "application":
         raise AttributeError(name)
     rows = int(os.environ.get("SCRIPTED_ROWS", "4"))
+    sessions = int(os.environ.get("SCRIPTED_SESSIONS", rows))
     names = _names("SCRIPTED_MODELS", "scripted")
+    models = [
+        dataclasses.replace(scripted_model(name, rows=rows), max_sessions=sessions)
+        for name in names
+    ]
     watch_ms = int(os.environ.get("SCRIPTED_WATCH_MS", "0"))
     settings = Settings.from_environment()
     engine = AppEngine(
-        [scripted_model(model, rows=rows) for model in names],
+        models,
         script,
         queue_depth=settings.queue_depth,
         queue_wait_s=settings.queue_wait_ms / 1000,

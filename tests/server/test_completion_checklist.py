@@ -19,11 +19,11 @@ _REFERENCE: Final = "#/components/schemas/"
 CONTRACT = "test_completion_contract.py::"
 RESPONSES = "test_completion_responses.py::"
 REFUSALS = "test_completion_errors.py::"
+SESSIONS = "test_session_contract.py::"
+FOUR_PLACES = f"{SESSIONS}test_chat_takes_its_session_from_four_places_in_their_order"
 
 TOOLS = "later: tools"
-SESSIONS = "later: sessions and caches"
-CAPACITY = "later: memory and shutdown"
-"""What is to come with the features of these names."""
+"""What is to come with the feature of this name."""
 
 REQUEST: dict[str, str] = {
     "ChatCompletionParams.model": f"{CONTRACT}test_model",
@@ -49,9 +49,9 @@ REQUEST: dict[str, str] = {
     "ChatCompletionParams.max_reasoning_tokens": f"{CONTRACT}test_max_reasoning_tokens",
     "ChatCompletionParams.tools": TOOLS,
     "ChatCompletionParams.tool_choice": TOOLS,
-    "ChatCompletionParams.session_id": SESSIONS,
-    "ChatCompletionParams.prompt_cache_key": SESSIONS,
-    "ChatCompletionParams.promptCacheKey": SESSIONS,
+    "ChatCompletionParams.session_id": FOUR_PLACES,
+    "ChatCompletionParams.prompt_cache_key": FOUR_PLACES,
+    "ChatCompletionParams.promptCacheKey": FOUR_PLACES,
     "ChatMessage.role": f"{CONTRACT}test_messages",
     "ChatMessage.content": f"{CONTRACT}test_messages",
     "ChatMessage.reasoning_content": f"{CONTRACT}test_messages_reasoning_content",
@@ -104,7 +104,7 @@ RESPONSE: dict[str, str] = {
     "Usage.prompt_tokens_details": f"{RESPONSES}test_usage",
     "Usage.kv_used": f"{RESPONSES}test_usage",
     "Usage.kv_cap": f"{RESPONSES}test_kv_cap",
-    "Usage.session_conflict": SESSIONS,
+    "Usage.session_conflict": f"{SESSIONS}test_session_conflict_is_there_only_when_it_is_so",
     "PromptTokensDetails.cached_tokens": f"{RESPONSES}test_usage",
     "ChatCompletionChunk.id": f"{RESPONSES}test_id",
     "ChatCompletionChunk.object": f"{RESPONSES}test_object",
@@ -149,14 +149,18 @@ ERROR_ROWS: dict[str, str] = {
     "413 invalid_request_error": "test_body_limit.py::test_whole_body_over_the_limit_is_413",
     "422 context_over_budget": f"{REFUSALS}test_422_context_over_budget",
     "429 server_busy": f"{REFUSALS}test_429_server_busy",
-    "429 model_at_session_capacity": SESSIONS,
+    "429 model_at_session_capacity": ("test_session_errors.py::test_429_model_at_session_capacity"),
     "503 no_models_loaded": f"{REFUSALS}test_503_no_models_loaded",
-    "503 server_memory_constrained": CAPACITY,
-    "503 server_shutting_down": CAPACITY,
+    "503 server_memory_constrained": (
+        "test_headers.py::test_refusals_have_the_status_and_type_of_the_reference"
+    ),
+    "503 server_shutting_down": (
+        "test_stop.py::test_draining_server_finishes_streams_and_refuses_what_is_new"
+    ),
     "500 server_error": f"{REFUSALS}test_500_server_error",
 }
 
-PARAMETERS: dict[str, str] = {"SessionIdHeader": SESSIONS}
+PARAMETERS: dict[str, str] = {"SessionIdHeader": FOUR_PLACES}
 
 
 def _schema_names(node: Any) -> Iterator[str]:
@@ -209,7 +213,7 @@ def test_every_parameter_has_a_test() -> None:
 def test_tests_that_are_named_exist() -> None:
     missing = []
     for test in {*(REQUEST | RESPONSE | ERROR_ROWS | PARAMETERS).values()}:
-        if test in (TOOLS, SESSIONS, CAPACITY):
+        if test == TOOLS:
             continue
         file, _, name = test.partition("::")
         tree = ast.parse((_HERE / file).read_text("utf-8"))

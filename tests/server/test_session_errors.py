@@ -1,13 +1,14 @@
 """One test for each error row of the session routes, named after its route, status and type.
 
-Reference, session routes, over a live server. The rows of a server that is shutting down are
-tested with its end.
+Reference, session routes, over a live server. 503 `server_shutting_down` is an addition.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -204,6 +205,40 @@ def test_restore_413_over_its_own_limit(models: Server) -> None:
     head = request_bytes("POST", RESTORE, None, f"Content-Length: {16 * 2**20 + 1}")
     message = assert_refused(exchange(models, head), 413, INVALID)
     assert str(16 * 2**20) in message
+
+
+def test_restore_takes_more_than_the_normal_limit() -> None:
+    """As much as the largest session needs, however small the limit of other bodies is."""
+    with start_server(environment={"PANTHEON_MAX_BODY_BYTES": "1000"}) as server:
+        assert post_chat(server, say("a b c", session_id="s")).status == 200
+        export = post(server, EXPORT, {"session_id": "s"}).json()
+        body = {"session_id": "t", "blob": export["blob_b64"], "tokens": export["tokens"]}
+        assert post(server, RESTORE, body | {"padding": "x" * 1_000_000}).status == 200
+        for path in (EXPORT, RELEASE):
+            answer = post(server, path, {"session_id": "t", "padding": "x" * 1000})
+            assert_refused(answer, 413, INVALID)
+        answer = post(server, RESTORE, body | {"padding": "x" * 9_000_000}, timeout=30)
+        assert_refused(answer, 413, INVALID)
+
+
+def test_503_server_shutting_down(exported: dict[str, Any]) -> None:
+    """What would begin anew is refused while a stream runs on; the others answer as ever."""
+    with start_server() as server, connect(server, timeout=20) as running:
+        running.sendall(stream_request("slow 100", max_tokens=30))
+        assert b"200 OK" in running.recv(65536)
+        os.kill(server.pid, signal.SIGTERM)
+        while post_chat(server, say("x")).status != 503:
+            time.sleep(0.02)
+        for answer in (
+            post(server, EXPORT, exported),
+            post(server, RESTORE, exported),
+            post(server, "/admin/models/load", {"path": "m.gguf"}),
+            get(server, f"{WATCH}?session_id=s"),
+        ):
+            assert_refused(answer, 503, "server_shutting_down")
+            assert answer.header("retry-after") == ["1"]
+        assert get(server, f"{ESTIMATE}?tokens=1").status == 200
+        assert post(server, RELEASE, {"session_id": "s"}).status == 200
 
 
 @pytest.mark.parametrize("header", [[], ["X-Session-Id:"]])

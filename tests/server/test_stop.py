@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.models import serve_tiny
 from tests.server.process import (
     ROOT,
     Server,
@@ -176,6 +177,19 @@ def test_answer_that_outlasts_the_drain_is_a_503() -> None:
         assert answer.header("retry-after") == ["1"]
         sock.close()
         wait_gone(server, 4)
+
+
+def test_real_model_drains_and_ends() -> None:
+    """The same with an engine that computes."""
+    with serve_tiny(PANTHEON_DRAIN_MS="500") as server, connect(server, timeout=20) as sock:
+        head = begin(server, sock, stream_request("Tell me more.", max_tokens=100_000))
+        signal_and_wait_draining(server)
+        assert get(server, "/").status == 200
+        assert events_of(parse_answer(head + read_all(sock)).body)[-1] == "[DONE]"
+        sock.close()
+        wait_gone(server, 6)
+        assert "Traceback" not in server.log.read_text()
+        assert "responses cut" not in server.log.read_text()
 
 
 def test_client_that_reads_nothing_does_not_keep_the_server() -> None:

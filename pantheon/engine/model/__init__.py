@@ -1,8 +1,8 @@
 """The forward pass: configuration from metadata, parameters, pure functions over them."""
 
 from pantheon.engine.model.config import ModelConfig
-from pantheon.engine.model.kv_cache import KVCache
+from pantheon.engine.model.kv_cache import ModelCache
 from pantheon.engine.model.parameters import Parameters
 from pantheon.engine.model.registry import Architecture, architecture_of
 
-__all__ = ["Architecture", "KVCache", "ModelConfig", "Parameters", "architecture_of"]
+__all__ = ["Architecture", "ModelCache", "ModelConfig", "Parameters", "architecture_of"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 
 class LayerCache(NamedTuple):
@@ -21,7 +20,17 @@ class LayerCache(NamedTuple):
 
 
 KVCache = tuple[LayerCache, ...]
-"""One `LayerCache` per attention layer. Owned by the runner, donated to every step."""
+"""One `LayerCache` per attention layer."""
+
+RecurrentStates = tuple[Float[Array, "slots ..."], ...]
+"""One array per recurrent layer: the state of each row, of padding, and of each checkpoint."""
+
+
+class ModelCache(NamedTuple):
+    """What a model remembers between steps. Owned by the runner, donated to every step."""
+
+    kv: KVCache
+    recurrent: RecurrentStates = ()
 
 
 def allocate(
@@ -44,6 +53,8 @@ class Placement(NamedTuple):
         offsets: index of the token inside its page.
         block_tables: the pages of each sequence in order, any value past its end.
         lengths: tokens of each sequence that attention may see, those of this step included.
+        valid: which tokens are real; a recurrent layer passes over the others.
+        slots: slot of each sequence's recurrent states.
     """
 
     positions: Int[Array, "batch time"]
@@ -51,13 +62,16 @@ class Placement(NamedTuple):
     offsets: Int[Array, "batch time"]
     block_tables: Int[Array, "batch blocks"]
     lengths: Int[Array, " batch"]
+    valid: Bool[Array, "batch time"]
+    slots: Int[Array, " batch"]
 
 
 def place(
     positions: Int[Array, "batch time"],
-    valid: jax.Array,
+    valid: Bool[Array, "batch time"],
     block_tables: Int[Array, "batch blocks"],
     lengths: Int[Array, " batch"],
+    slots: Int[Array, " batch"],
     *,
     page_size: int,
     total_pages: int,
@@ -70,6 +84,8 @@ def place(
         offsets=positions % page_size,
         block_tables=block_tables,
         lengths=lengths,
+        valid=valid,
+        slots=slots,
     )
 
 

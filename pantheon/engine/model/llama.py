@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from pantheon.engine.model.attention import attention
 from pantheon.engine.model.config import ModelConfig
-from pantheon.engine.model.kv_cache import KVCache, LayerCache, Placement
+from pantheon.engine.model.kv_cache import LayerCache, ModelCache, Placement
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import swiglu
 from pantheon.engine.model.norms import rms_norm
@@ -22,20 +22,22 @@ def hidden_states(
     config: ModelConfig,
     tokens: Int[Array, "batch time"],
     placement: Placement,
-    cache: KVCache,
-) -> tuple[Float[Array, "batch time hidden"], KVCache]:
+    cache: ModelCache,
+) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
     """Run a step's tokens through every layer and the final norm; their KV enters the cache.
 
     The layers are unrolled: a loop over stacked weights would copy each layer's slice of them.
     """
     x = parameters.embedding[tokens]
     written = []
-    for layer, layer_cache in zip(parameters.layers, cache, strict=True):
+    for layer, layer_cache in zip(parameters.layers, cache.kv, strict=True):
         x, layer_cache = _decoder_layer(
             config, parameters.frequencies, layer, x, placement, layer_cache
         )
         written.append(layer_cache)
-    return rms_norm(x, parameters.output_norm, config.rms_epsilon), tuple(written)
+    return rms_norm(x, parameters.output_norm, config.rms_epsilon), cache._replace(
+        kv=tuple(written)
+    )
 
 
 @partial(jax.jit, static_argnums=0)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from pantheon.engine.gguf import GGUFError, GGUFFile
 from pantheon.engine.model import llama
 from pantheon.engine.model.config import ModelConfig, read_config
-from pantheon.engine.model.kv_cache import KVCache, Placement
+from pantheon.engine.model.kv_cache import ModelCache, Placement
 from pantheon.engine.model.parameters import Parameters, read_parameters
 
 
@@ -24,19 +24,22 @@ class Architecture:
         read_parameters: the weights; its callback is told layers read and layers in all.
         hidden_states: tokens to hidden states after the final norm, and the written cache.
         logits: hidden states to scores over the vocabulary.
+        recurrent_shapes: for each recurrent layer the shape of one sequence's state; none for an
+            architecture that only attends.
     """
 
     name: str
     read_config: Callable[[GGUFFile], ModelConfig]
     read_parameters: Callable[[GGUFFile, ModelConfig, Callable[[int, int], None]], Parameters]
     hidden_states: Callable[
-        [Parameters, ModelConfig, Int[Array, "batch time"], Placement, KVCache],
-        tuple[Float[Array, "batch time hidden"], KVCache],
+        [Parameters, ModelConfig, Int[Array, "batch time"], Placement, ModelCache],
+        tuple[Float[Array, "batch time hidden"], ModelCache],
     ]
     logits: Callable[
         [Parameters, ModelConfig, Float[Array, "batch hidden"]],
         Float[Array, "batch vocabulary"],
     ]
+    recurrent_shapes: Callable[[ModelConfig], tuple[tuple[int, ...], ...]] = lambda _: ()
 
 
 _ARCHITECTURES = (

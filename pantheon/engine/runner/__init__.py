@@ -1,7 +1,9 @@
 """The device side of one model: arrays, shape buckets, compiled steps."""
 
 from pantheon.engine.runner.buckets import DECODE_BATCHES, PREFILL_CHUNK
-from pantheon.engine.runner.runner import Capacity, Runner, Sampled
+from pantheon.engine.runner.capacity import Capacity
+from pantheon.engine.runner.runner import Runner
+from pantheon.engine.runner.sampled import Sampled
 
 __all__ = [
     "DECODE_BATCHES",

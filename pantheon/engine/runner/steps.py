@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from pantheon.engine.model import Architecture, KVCache, ModelConfig, Parameters
+from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Parameters
 from pantheon.engine.model.kv_cache import place
 from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
 from pantheon.engine.runner.logprobs import Logprobs, logprobs
@@ -19,14 +19,14 @@ class DeviceState(NamedTuple):
     """What a step takes over from the one before. Donated to every step.
 
     Attributes:
-        cache: keys and values of every sequence.
+        cache: keys, values and recurrent states of every sequence.
         last_tokens: the newest token of each row; one entry more than there are rows, which
             takes what padding writes. It stays on the device, so that a step can follow
             another whose tokens the host has not read yet.
         history: what penalties and biases need of each row.
     """
 
-    cache: KVCache
+    cache: ModelCache
     last_tokens: Int[Array, " rows_and_padding"]
     history: RowHistory
 
@@ -100,8 +100,9 @@ def prefill_step(
         ((skip <= index) & (index < count))[None],
         block_table[None],
         (start + count)[None],
+        row[None],
         page_size=page_size,
-        total_pages=state.cache[0].keys.shape[0],
+        total_pages=state.cache.kv[0].keys.shape[0],
     )
     hidden, cache = architecture.hidden_states(
         parameters, config, tokens[None], placement, state.cache
@@ -144,8 +145,9 @@ def decode_step(
         valid[:, None],
         block_tables,
         jnp.where(valid, positions + 1, 0),
+        rows,
         page_size=page_size,
-        total_pages=state.cache[0].keys.shape[0],
+        total_pages=state.cache.kv[0].keys.shape[0],
     )
     tokens = state.last_tokens[rows][:, None]
     hidden, cache = architecture.hidden_states(parameters, config, tokens, placement, state.cache)
@@ -165,16 +167,15 @@ def copy_page_step(
     state: DeviceState, source: Int[Array, ""], target: Int[Array, ""]
 ) -> DeviceState:
     """Copy one page to another in every layer."""
-    return state._replace(
-        cache=jax.tree.map(lambda pages: pages.at[target].set(pages[source]), state.cache)
-    )
+    kv = jax.tree.map(lambda pages: pages.at[target].set(pages[source]), state.cache.kv)
+    return state._replace(cache=state.cache._replace(kv=kv))
 
 
 def read_page_step(
     state: DeviceState, page: Int[Array, ""]
 ) -> tuple[Float[Array, "kv_heads page_size head_dim"], ...]:
     """The keys and the values of one page, layer by layer. The state is not donated."""
-    return tuple(pages[page] for pages in jax.tree.leaves(state.cache))
+    return tuple(pages[page] for pages in jax.tree.leaves(state.cache.kv))
 
 
 def write_page_step(
@@ -183,6 +184,19 @@ def write_page_step(
     content: tuple[Float[Array, "kv_heads page_size head_dim"], ...],
 ) -> DeviceState:
     """Write one page, as `read_page_step` gives it."""
-    leaves, structure = jax.tree.flatten(state.cache)
+    leaves, structure = jax.tree.flatten(state.cache.kv)
     written = [pages.at[page].set(new) for pages, new in zip(leaves, content, strict=True)]
-    return state._replace(cache=jax.tree.unflatten(structure, written))
+    kv = jax.tree.unflatten(structure, written)
+    return state._replace(cache=state.cache._replace(kv=kv))
+
+
+def copy_state_step(
+    state: DeviceState, source: Int[Array, ""], target: Int[Array, ""], clear: Bool[Array, ""]
+) -> DeviceState:
+    """Copy the recurrent states of one slot to another, or clear the other."""
+
+    def copy(slots: Float[Array, "slots ..."]) -> Float[Array, "slots ..."]:
+        return slots.at[target].set(jnp.where(clear, 0, slots[source]))
+
+    recurrent = jax.tree.map(copy, state.cache.recurrent)
+    return state._replace(cache=state.cache._replace(recurrent=recurrent))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 from pantheon.engine.config import ModelOptions
 from pantheon.engine.errors import (
@@ -126,7 +127,7 @@ class ScriptedEngine:
         """See `Engine.load`: any file whose name ends in `.gguf` is a model."""
         self._check_admits()
         name = options.name or options.path.name.removesuffix(".gguf")
-        if not options.path.is_file():
+        if not _is_file(options.path):
             raise LoadFailed(LoadFailure.FILE_NOT_FOUND, "the model file does not exist")
         if options.path.suffix != ".gguf":
             raise LoadFailed(LoadFailure.OTHER, "the file is not a GGUF file")
@@ -247,3 +248,10 @@ class ScriptedEngine:
             if name is None or model.status.id == name:
                 return model
         raise ModelNotFound(f"expected one of the loaded models, got {name!r:.100}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # For example a name that is too long.
+        return False

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import Architecture, KVCache, ModelConfig, Parameters, architecture_of
+from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Parameters, architecture_of
 from pantheon.engine.model.kv_cache import allocate, place
 
 _PAGE_SIZE = 16
@@ -29,7 +29,7 @@ def all_logits(path: Path, ids: NDArray[np.int32], chunks: list[int]) -> NDArray
     """Logits [tokens, vocabulary] at every position, the tokens fed in chunks of given sizes."""
     architecture, config, parameters = open_model(path)
     pages = -(-len(ids) // _PAGE_SIZE)
-    cache = allocate(
+    kv = allocate(
         config.layers,
         pages,
         config.kv_heads,
@@ -37,6 +37,7 @@ def all_logits(path: Path, ids: NDArray[np.int32], chunks: list[int]) -> NDArray
         config.head_dim,
         jnp.dtype(jnp.float32),
     )
+    cache = ModelCache(kv)
     # Pages in falling order, so that a mix-up of page and position cannot go unseen.
     table = jnp.arange(pages, dtype=jnp.int32)[::-1][None]
     found = []
@@ -59,13 +60,14 @@ def _forward(
     tokens: Int[Array, "1 time"],
     positions: Int[Array, "1 time"],
     table: Int[Array, "1 pages"],
-    cache: KVCache,
-) -> tuple[Float[Array, "time vocabulary"], KVCache]:
+    cache: ModelCache,
+) -> tuple[Float[Array, "time vocabulary"], ModelCache]:
     placement = place(
         positions,
         jnp.ones(positions.shape, bool),
         table,
         positions[:, -1] + 1,
+        jnp.zeros(1, jnp.int32),
         page_size=_PAGE_SIZE,
         total_pages=table.shape[1],
     )

@@ -1,6 +1,5 @@
 """Compiled steps: greedy continuations, buckets, no tracing after warm-up."""
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner, Sampled
-from pantheon.engine.runner.buckets import decode_batches, smallest_bucket
+from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batch
 from tests.engine.model.forward import open_model
 from tests.golden import golden_arrays, golden_file, golden_json, smollm2_file
 
@@ -128,21 +127,54 @@ def test_smollm2_equals_the_float32_reference() -> None:
         assert tokens == reference["hf_greedy"]
 
 
-@pytest.mark.parametrize(
-    ("function", "argument", "expected"),
-    [
-        (lambda rows: decode_batches(rows), 1, (1,)),
-        (lambda rows: decode_batches(rows), 3, (1, 8)),
-        (lambda size: smallest_bucket((32, 128), size), 33, 128),
-    ],
-)
-def test_buckets(function: Callable[[int], object], argument: int, expected: object) -> None:
-    assert function(argument) == expected
+@pytest.mark.parametrize(("rows", "batch"), [(1, 1), (2, 8), (3, 8), (8, 8)])
+def test_a_runner_decodes_in_one_batch_size_whoever_runs(rows: int, batch: int) -> None:
+    """The same answer alone and in company: one program for both."""
+    assert decode_batch(rows) == batch
 
 
-def test_what_fits_no_bucket_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 128, got 129"):
-        smallest_bucket((32, 128), 129)
+def test_more_rows_than_the_largest_batch_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 8, got 9"):
+        decode_batch(9)
+
+
+def test_keys_and_values_do_not_depend_on_where_a_prompt_is_cut() -> None:
+    """A prompt prefilled at once and one resumed at odd places, bit by bit the same."""
+    prompt = golden_arrays("models/llama-smollm.npz")["ids"].tolist()
+    runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
+    contents = []
+    for chunks in ([48], [1, 30, 17], [47, 1]):
+        runner.reset()
+        start = 0
+        for size in chunks:
+            runner.prefill(prompt[start : start + size], start, [3], 1, _GREEDY).read()
+            start += size
+        contents.append([part[:, :48].copy() for part in runner.read_page(3)])
+    assert len(prompt) == 48 < PREFILL_CHUNK
+    for content in contents[1:]:
+        for part, expected in zip(content, contents[0], strict=True):
+            np.testing.assert_array_equal(part, expected)
+
+
+def test_a_page_is_read_copied_and_written_whole() -> None:
+    """Export, restore and the copy of a partial page go on where the page was computed."""
+    golden = golden_arrays("models/llama-smollm.npz")
+    runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
+    prompt = golden["ids"].tolist()
+    first = _ids(runner.prefill(prompt, 0, [2], 0, _GREEDY))
+    runner.copy_page(2, 5)
+    content = [np.array(part) for part in runner.read_page(2)]
+    assert [part.shape for part in content] == [part.shape for part in runner.empty_page()]
+    runner.reset()
+    assert not any(part.any() for part in runner.read_page(5)), "a reset forgets every page"
+    runner.write_page(7, content)
+    for part, expected in zip(runner.read_page(7), content, strict=True):
+        np.testing.assert_array_equal(part, expected)
+    again = _ids(runner.prefill(prompt[-1:], len(prompt) - 1, [7], 2, _GREEDY))
+    runner.copy_page(7, 1)
+    for step in range(23):
+        again += _ids(runner.decode([2], [len(prompt) + step], [[1]], [_GREEDY]))
+    assert again[:1] == first and again == golden["greedy"].tolist()
 
 
 def test_padding_rows_write_nothing() -> None:

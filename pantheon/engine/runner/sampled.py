@@ -1,0 +1,43 @@
+"""Tokens that a dispatched step will have sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.runner.steps import Chosen
+from pantheon.engine.sampled_token import SampledToken
+
+
+class Sampled:
+    """Tokens that a dispatched step will have sampled, in the order of its rows."""
+
+    def __init__(self, chosen: Chosen, rows: Sequence[RowSampling]) -> None:
+        """Hold the step's output; entries past those of `rows` are padding."""
+        self._chosen = chosen
+        self._rows = tuple(rows)
+
+    def read(self) -> list[SampledToken]:
+        """Wait for the step and return its tokens."""
+        tokens = np.asarray(self._chosen.tokens).tolist()
+        if all(row.top_logprobs is None for row in self._rows):
+            return [SampledToken(token) for token in tokens[: len(self._rows)]]
+        chosen, top, top_tokens = (np.asarray(part) for part in self._chosen.logprobs)
+        return [
+            SampledToken(tokens[index])
+            if row.top_logprobs is None
+            else SampledToken(
+                tokens[index],
+                float(chosen[index]),
+                tuple(
+                    zip(
+                        top_tokens[index, : row.top_logprobs].tolist(),
+                        top[index, : row.top_logprobs].tolist(),
+                        strict=True,
+                    )
+                ),
+            )
+            for index, row in enumerate(self._rows)
+        ]
