@@ -18,7 +18,8 @@ def served_name(options: ModelOptions) -> str:
     """The id a model is served under: its own, else the file's name without its endings."""
     if options.name:
         return options.name
-    return _SPLIT_SUFFIX.sub("", options.path.name.removesuffix(".gguf"))
+    name = options.path.name
+    return _SPLIT_SUFFIX.sub("", name.removesuffix(".gguf")) or name
 
 
 def check_is_file(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pantheon.engine.config import EngineConfig
+from pantheon.engine.die_memory import die_readings
 from pantheon.engine.host_memory import HostMemoryReader
 from pantheon.engine.memory import MemoryLadder
 from pantheon.engine.watches import WatchTable
@@ -26,6 +27,9 @@ class Shared:
     def of(config: EngineConfig) -> Shared:
         """Make them as configured."""
         return Shared(
-            MemoryLadder([HostMemoryReader().used_share], pressure_file=config.pressure_file),
+            MemoryLadder(
+                [HostMemoryReader().used_share, *die_readings()],
+                pressure_file=config.pressure_file,
+            ),
             WatchTable(config.max_watches),
         )

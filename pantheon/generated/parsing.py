@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import binascii
 import functools
+import io
 import math
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+_BASE64_STEP: Final = 4 * 1024 * 1024
+"""Characters, a multiple of four."""
 
 
 def to_model(value: object, model: type[T]) -> T:
@@ -72,10 +76,17 @@ def _to_float(value: int) -> float:
 
 def base64_bytes(text: str) -> bytes:
     """The bytes of a text in base64 (RFC 4648, section 4); none when it is not."""
+    if text.find("=", 0, -2) >= 0:
+        return b""
+    decoded = io.BytesIO()
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        # In steps, between which other threads run: there may be hundreds of megabytes.
+        for start in range(0, len(text), _BASE64_STEP):
+            step = text[start : start + _BASE64_STEP]
+            decoded.write(binascii.a2b_base64(step, strict_mode=True))
     except ValueError:
         return b""
+    return decoded.getvalue()
 
 
 def query_text(params: Mapping[str, str | list[str]], name: str) -> str | None:

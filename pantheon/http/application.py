@@ -79,7 +79,7 @@ def _on_engine_error(
 ) -> None:
     answer = engine_answer(error)
     if answer.status >= 500:
-        _log.warning("refused a request: %s", answer.message)
+        _log.warning("refused a request: %r", answer.message)
     _render(response, answer)
 
 

@@ -1,6 +1,7 @@
 """Loading a model: every damaged file is one clear refusal (tests/data/README.md, broken)."""
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import psutil
 import pytest
 
 from pantheon.engine.config import EngineConfig, ModelOptions
-from pantheon.engine.errors import LoadFailed, LoadFailure
+from pantheon.engine.errors import LoadFailed, LoadFailure, ServerShuttingDown
 from pantheon.engine.loading import load_instance
 from pantheon.engine.model_path import served_name
 from pantheon.engine.registry import Registry
@@ -98,6 +99,44 @@ def test_memory_that_does_not_hold_the_cache_is_no_capacity() -> None:
     assert refused.value.failure is LoadFailure.NO_CAPACITY
 
 
+def test_no_model_is_loaded_while_memory_is_so_short_that_no_prompt_is_admitted(
+    tmp_path: Path,
+) -> None:
+    """Reference, `POST /admin/models/load`: 507 admission refused (VRAM or host)."""
+    pressure = tmp_path / "pressure"
+    pressure.write_text("0.99")
+    config = EngineConfig(models=(), backend="cpu", build="test", pressure_file=pressure)
+    with pytest.raises(LoadFailed, match="memory is so short") as refused:
+        load_instance(ModelOptions(path=golden_file("broken/ok.gguf")), config)
+    assert refused.value.failure is LoadFailure.NO_CAPACITY
+
+
+def test_a_load_that_is_stopped_leaves_no_thread() -> None:
+    """A shutdown stops a load between its steps, the last of which comes after the engine
+    thread has begun."""
+    options = ModelOptions(path=golden_file("broken/ok.gguf"), ctx_cap=64, max_sessions=1)
+    calls: list[int] = []
+
+    def load(last: int) -> None:
+        """Load until the step of that number."""
+        calls.clear()
+
+        def check() -> None:
+            calls.append(1)
+            if len(calls) == last:
+                raise ServerShuttingDown("stop")
+
+        load_instance(options, _CONFIG, check).close()
+
+    load(0)
+    before, steps = threading.active_count(), len(calls)
+    assert steps > 3
+    for last in (1, steps):
+        with pytest.raises(ServerShuttingDown):
+            load(last)
+        assert threading.active_count() == before
+
+
 def test_two_models_of_one_name_are_a_conflict() -> None:
     path = golden_file("broken/ok.gguf")
     options = ModelOptions(path=path, ctx_cap=64, max_sessions=1)
@@ -118,6 +157,8 @@ def test_two_models_of_one_name_are_a_conflict() -> None:
         ("big-00001-of-00003.gguf", None, "big"),
         ("a.gguf", "mine", "mine"),
         ("no-ending", None, "no-ending"),
+        (".gguf", None, ".gguf"),
+        ("a.gguf", "", "a"),
     ],
 )
 def test_served_name(file: str, name: str | None, expected: str) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ def test_what_does_not_fit_is_refused_before_it_takes_anything(
     before = _resident(server)
     for _ in range(20):
         message = _refused(_load(server, path=path, name="big"), 507, "load_failed")
-        assert "550 GB" in message or " MB of weights" in message
+        assert "MB of weights" in message
     assert _resident(server) - before < 50 * 2**20
     with _second(server, name="big"):
         assert _names(server) == [FIRST, "big"]
@@ -308,14 +309,18 @@ def test_other_routes_and_models_answer_while_a_model_loads(
         streaming = pool.submit(streams)
         _until(lambda: len(times) > 20)
         began = time.monotonic()
-        loads = [pool.submit(_load, server, name=name, ctx_cap=320) for name in ("b", "c")]
+        loads = [pool.submit(_load, server, name="b", ctx_cap=320)]
+        time.sleep(0.5)
+        loads.append(pool.submit(_load, server, name="c", ctx_cap=320))
+        time.sleep(0.5)
         answered = 0
-        while not all(load.done() for load in loads):
+        while not loads[1].done():
             assert get(server, "/").status == 200
-            assert FIRST in _names(server)
-            if not any(load.done() for load in loads):
+            assert _names(server)[0] == FIRST
+            if not loads[0].done():
+                # The second waits for its turn, and its name is taken all the same.
                 _refused(_load(server, name="c"), 409, "load_failed")
-                _refused(_unload(server, "b"), 404, "unload_failed")
+                _refused(_unload(server, "c"), 404, "unload_failed")
                 answered += 1
             time.sleep(0.1)
         ended = time.monotonic()
@@ -323,7 +328,7 @@ def test_other_routes_and_models_answer_while_a_model_loads(
         streaming.result(_PATIENCE)
         assert [load.result().status for load in loads] == [200, 200]
         assert answered > 3
-        assert _names(server) == [FIRST, "b", "c"] or _names(server) == [FIRST, "c", "b"]
+        assert _names(server) == [FIRST, "b", "c"]
         during = [at for at in times if began <= at <= ended]
-        gaps = [after - before for before, after in zip(during, during[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(during)]
         assert max(gaps) < 5, f"a gap of {max(gaps):.1f} s in a load of {ended - began:.1f} s"

@@ -1,0 +1,116 @@
+"""Many random requests from several clients, and what the server holds between and after."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tests.server.process import Server
+from tests.server.stress.chats import CANARIES, canary, chat, text_of
+from tests.server.stress.client import SHARED, Client
+from tests.server.stress.state import Held, held, use_every_page, use_every_session, use_threads
+from tests.server.stress.wire import complete
+from tests.server.wire import post
+
+CLIENTS = 12
+ROWS = 8
+SESSIONS = 32
+OPTIONS = f",ctx_cap=512,max_sessions={SESSIONS},max_concurrent={ROWS}"
+"""Of the model. There are fewer session slots than sessions that are begun and forgotten."""
+
+ENVIRONMENT = {"BS_QUEUE_DEPTH": "128", "PN_SESSION_WATCH_GRACE_MS": "200"}
+"""No request is refused for want of a place in the queue."""
+
+EVERY = 1000
+"""Requests between two checkpoints."""
+
+_THREADS = 48
+"""Served at once: four for each client, among them those whose client has just left."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was held after so many requests."""
+
+    requests: int
+    seconds: float
+    held: Held
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a run."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    counts: Counter[str]
+    seconds: float
+
+    def growth(self, since: int) -> int:
+        """Bytes of resident memory at the end, more than after `since` requests."""
+        (before,) = (one for one in self.checkpoints if one.requests == since)
+        return self.checkpoints[-1].held.resident - before.held.resident
+
+
+def stress(server: Server, requests: int, tell: Callable[[Checkpoint], None]) -> Report:
+    """Send `requests` requests, in random order and company; check what is held every 1,000.
+
+    Raises:
+        AssertionError: a wrong answer, or something is held that nobody uses.
+    """
+    use_threads(server, _THREADS)
+    answers = {
+        name: text_of(complete(server, chat(canary(name, False)))) for name in CANARIES
+    }
+    clients = [Client(server, number, answers) for number in range(CLIENTS)]
+    began = time.monotonic()
+    _check(server, clients, answers)
+    checkpoints = [Checkpoint(0, 0.0, held(server))]
+    while checkpoints[-1].requests < requests:
+        done = min(checkpoints[-1].requests + EVERY, requests)
+        _send(clients, done - checkpoints[-1].requests)
+        _check(server, clients, answers)
+        now = held(server, checkpoints[0].held)
+        assert now.threads <= checkpoints[0].held.threads, (now, checkpoints[0])
+        checkpoints.append(Checkpoint(done, time.monotonic() - began, now))
+        tell(checkpoints[-1])
+    counts = sum((client.counts for client in clients), Counter())
+    return Report(tuple(checkpoints), counts, time.monotonic() - began)
+
+
+def _send(clients: list[Client], count: int) -> None:
+    left = iter(range(count))
+    lock = threading.Lock()
+    failed = threading.Event()
+
+    def work(client: Client) -> None:
+        try:
+            while not failed.is_set():
+                with lock:
+                    if next(left, None) is None:
+                        return
+                client.act()
+        except BaseException:
+            failed.set()
+            raise
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        for future in [pool.submit(work, client) for client in clients]:
+            future.result()
+
+
+def _check(server: Server, clients: list[Client], answers: dict[str, str]) -> None:
+    """Every row, page and session slot can be used, and the canaries answer as ever."""
+    for client in clients:
+        client.release_all()
+    for session in SHARED:
+        exported = post(server, "/admin/session/export", {"session_id": session})
+        assert exported.error_type() == "session_not_found", exported
+    use_every_page(server, ROWS)
+    for name, expected in answers.items():
+        assert text_of(complete(server, chat(canary(name, True)))) == expected, name
+    assert post(server, "/session/release", {"session_id": "canary"}).status == 200
+    use_every_session(server, SESSIONS)
