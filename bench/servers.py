@@ -41,8 +41,19 @@ class Server:
 
 
 @contextmanager
-def pantheon(root: Path, model: Path, rows: int, context: int, log: Path) -> Iterator[Server]:
-    """Pantheon of this checkout with its default settings, whatever the environment says."""
+def pantheon(
+    root: Path,
+    model: Path,
+    rows: int,
+    context: int,
+    log: Path,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
+    """Pantheon of this checkout with its default settings, whatever the environment says.
+
+    Args:
+        settings: environment variables for those that differ.
+    """
     port = _free_port()
     command = (
         *(sys.executable, "-m", "pantheon", "serve", str(model), "--host", HOST),
@@ -52,24 +63,33 @@ def pantheon(root: Path, model: Path, rows: int, context: int, log: Path) -> Ite
     ours = {declaration.env for _, declaration, _ in Settings.declarations()} - {_KEPT}
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     environment.pop("GUNICORN_CMD_ARGS", None)
+    environment |= settings or {}
     with running(command, root, log, environment) as process:
         yield _ready("pantheon", process, port, "/", log, {})
 
 
 @contextmanager
-def llama_cpp(peer: Peer, model: Path, rows: int, context: int, log: Path) -> Iterator[Server]:
-    """llama-server with a slot of `context` tokens for each row."""
+def llama_cpp(
+    peer: Peer, model: Path, rows: int, context: int, log: Path, *, caches: bool = False
+) -> Iterator[Server]:
+    """llama-server with a slot of `context` tokens for each row.
+
+    Args:
+        caches: let a prompt reuse what its slot holds of it, as is its default.
+    """
     port = _free_port()
     threads = str(len(os.sched_getaffinity(0)))
     command = (
         *(str(peer.server), "--model", str(model), "--host", HOST, "--port", str(port)),
         *("--threads", threads, "--threads-batch", threads, "--poll", "0"),
         *("--parallel", str(rows), "--ctx-size", str(rows * context), "--no-kv-unified"),
-        *("--no-cache-prompt", "--cache-ram", "0", "--offline"),
+        "--offline",
+        *(() if caches else ("--no-cache-prompt", "--cache-ram", "0")),
     )
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("LLAMA_")}
+    extra = {} if caches else {"cache_prompt": False}
     with running(command, peer.server.parent, log, theirs) as process:
-        yield _ready("llama.cpp", process, port, "/health", log, {"cache_prompt": False})
+        yield _ready("llama.cpp", process, port, "/health", log, extra)
 
 
 def _ready(

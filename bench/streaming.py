@@ -9,7 +9,8 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ class Answer:
         chunks: arrival of each piece of text.
         finished: arrival of the finish reason.
         computed_tokens: prompt tokens that the server says it computed, where it tells.
+        text: the content, joined.
     """
 
     sent: float
@@ -40,6 +42,7 @@ class Answer:
     completion_tokens: int
     cached_tokens: int
     computed_tokens: int | None
+    text: str = ""
 
     @property
     def first_token_seconds(self) -> float:
@@ -53,13 +56,47 @@ def ask(server: Server, prompt: str, max_tokens: int) -> Answer:
     Raises:
         BenchError: an error answer, a stream that breaks off, or time is up.
     """
+    return ask_chat(server, [{"role": "user", "content": prompt}], max_tokens, server.extra)
+
+
+def ask_chat(
+    server: Server, messages: Sequence[Mapping[str, str]], max_tokens: int, fields: Mapping[str, Any]
+) -> Answer:
+    """The same for a conversation.
+
+    Args:
+        fields: further members of the body.
+
+    Raises:
+        BenchError: as `ask`.
+    """
+    lines = []
+    with opened(server, messages, max_tokens, fields) as (sent, stream):
+        for now, line in stream:
+            lines.append((now, line))
+            if now - sent > REQUEST_SECONDS or len(lines) > _MAX_LINES:
+                raise BenchError(f"{server.name}: an answer of {max_tokens} tokens does not end")
+    return read_answer(server.name, sent, lines)
+
+
+@contextmanager
+def opened(
+    server: Server, messages: Sequence[Mapping[str, str]], max_tokens: int, fields: Mapping[str, Any]
+) -> Iterator[tuple[float, Iterator[tuple[float, bytes]]]]:
+    """A greedy answer that has begun: when it was asked for, and its lines with their times.
+
+    The connection is closed with the block, which breaks an unfinished answer off.
+
+    Raises:
+        BenchError: an error answer, or the connection fails in the block.
+    """
     body = {
-        "messages": [{"role": "user", "content": prompt}],
+        "messages": list(messages),
         "max_tokens": max_tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **server.extra,
+        **fields,
     }
     connection = http.client.HTTPConnection(HOST, server.port, timeout=_READ_SECONDS)
     try:
@@ -71,17 +108,16 @@ def ask(server: Server, prompt: str, max_tokens: int) -> Answer:
         if response.status != 200:
             text = response.read(_MAX_LINE).decode("utf-8", "replace")
             raise BenchError(f"{server.name} answered {response.status}: {text}")
-        lines = []
-        while line := response.readline(_MAX_LINE):
-            now = time.perf_counter()
-            lines.append((now, line))
-            if now - sent > REQUEST_SECONDS or len(lines) > _MAX_LINES:
-                raise BenchError(f"{server.name}: an answer of {max_tokens} tokens does not end")
+        yield sent, _lines(response)
     except (OSError, http.client.HTTPException) as error:
         raise BenchError(f"{server.name}: the request failed: {error!r}") from error
     finally:
         connection.close()
-    return read_answer(server.name, sent, lines)
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[tuple[float, bytes]]:
+    while line := response.readline(_MAX_LINE):
+        yield time.perf_counter(), line
 
 
 def read_answer(name: str, sent: float, lines: Sequence[tuple[float, bytes]]) -> Answer:
@@ -91,6 +127,7 @@ def read_answer(name: str, sent: float, lines: Sequence[tuple[float, bytes]]) ->
         BenchError: an error event, or a stream without a finish reason, usage or `[DONE]`.
     """
     chunks: list[float] = []
+    texts: list[str] = []
     finished: float | None = None
     done = False
     usage: dict[str, Any] = {}
@@ -112,8 +149,10 @@ def read_answer(name: str, sent: float, lines: Sequence[tuple[float, bytes]]) ->
         usage = event.get("usage") or usage
         timings = event.get("timings") or timings
         for choice in event.get("choices", ()):
-            if choice["delta"].get("content") or choice["delta"].get("reasoning_content"):
+            content = choice["delta"].get("content")
+            if content or choice["delta"].get("reasoning_content"):
                 chunks.append(at)
+                texts.append(content or "")
             if choice.get("finish_reason"):
                 finished = at
     if finished is None or not usage or not done:
@@ -127,4 +166,5 @@ def read_answer(name: str, sent: float, lines: Sequence[tuple[float, bytes]]) ->
         completion_tokens=usage["completion_tokens"],
         cached_tokens=details.get("cached_tokens", 0),
         computed_tokens=timings.get("prompt_n"),
+        text="".join(texts),
     )

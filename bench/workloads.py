@@ -82,9 +82,27 @@ def ask_at_once(server: Server, prompts: Sequence[str], max_tokens: int) -> tupl
         threads.shutdown(wait=False, cancel_futures=True)
 
 
+@dataclass(frozen=True, slots=True)
+class WordLengths:
+    """How many tokens prompts of words have: those of the template, and of each word."""
+
+    template: float
+    per_word: float
+
+    @staticmethod
+    def of(server: Server, source: Prompts) -> WordLengths:
+        """Ask a server for the lengths of two prompts."""
+        small, large = _PROBES
+        counts = [ask(server, source.words(words), 1).prompt_tokens for words in _PROBES]
+        per_word = (counts[1] - counts[0]) / (large - small)
+        return WordLengths(counts[0] - small * per_word, per_word)
+
+    def words(self, tokens: float) -> int:
+        """Words of about `tokens` tokens, without a template's."""
+        return max(1, round(tokens / self.per_word))
+
+
 def prefill_of(tokens: int, server: Server, source: Prompts) -> Prefill:
     """A prefill of as near to `tokens` tokens as whole words come, chat template included."""
-    small, large = _PROBES
-    counts = [ask(server, source.words(words), 1).prompt_tokens for words in _PROBES]
-    per_word = (counts[1] - counts[0]) / (large - small)
-    return Prefill(tokens, max(1, round(small + (tokens - counts[0]) / per_word)))
+    lengths = WordLengths.of(server, source)
+    return Prefill(tokens, lengths.words(tokens - lengths.template))

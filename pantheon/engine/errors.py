@@ -18,7 +18,7 @@ class EngineError(Exception):
 
 
 class InvalidRequest(EngineError):
-    """The request cannot be rendered into a prompt, for example because the template refuses it."""
+    """The request lacks what it needs, or cannot be rendered into a prompt."""
 
 
 class NoModelsLoaded(EngineError):

@@ -178,7 +178,8 @@ class StepLoop:
                 self._start_over()
         with self.lock:
             self._refuse_waiting()
-            self._fail_running(Failed("the server is shutting down", shutting_down=True))
+            stopped = f"{self._name} stopped serving before the answer was complete"
+            self._fail_running(Failed(stopped, shutting_down=True))
             self._jobs.give_up(ServerShuttingDown(f"{self._name} takes no more requests"))
             self.sessions.clear()
 

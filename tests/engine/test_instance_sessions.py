@@ -167,3 +167,13 @@ def _until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_watch_outlives_its_model(model: ModelInstance) -> None:
+    """Scenario 192: an unload ends the watches; their connections close after it."""
+    loaded = _load()
+    watch = loaded.watch_session("held")
+    assert not watch.wait_ended(0)
+    loaded.close()
+    assert watch.wait_ended(0)
+    watch.close()

@@ -118,8 +118,13 @@ class SessionTable:
         hold.release_at = None
 
     def unwatch(self, session_id: str, now: float) -> None:
-        """End one watch of an id; with the last one its grace period begins."""
-        hold = self._holds[session_id]
+        """End one watch of an id; with the last one its grace period begins.
+
+        After `clear` there is nothing to end: the watches outlive the model by a moment.
+        """
+        hold = self._holds.get(session_id)
+        if hold is None:
+            return
         hold.watches -= 1
         if not hold.watches:
             hold.release_at = now + self._watch_grace_s

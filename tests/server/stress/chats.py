@@ -106,14 +106,27 @@ def refusal_of(answer: Answer) -> str | None:
     return None
 
 
+def cached_tokens(answer: Answer) -> int:
+    """What the cache spared; 0 where a stream does not tell."""
+    usage = _chunks(answer)[-1].get("usage") or {}
+    return int(usage.get("prompt_tokens_details", {}).get("cached_tokens", 0))
+
+
 def text_of(answer: Answer) -> str:
     """The content of the first choice, however it was sent."""
-    if not answer.header("Content-Type")[0].startswith("text/event-stream"):
-        return str(answer.json()["choices"][0]["message"]["content"])
-    chunks = [json.loads(event) for event in events_of(answer.body)[:-1]]
+    chunks = _chunks(answer)
+    if "message" in chunks[0]["choices"][0]:
+        return str(chunks[0]["choices"][0]["message"]["content"])
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
     deltas = [choice["delta"] for choice in choices if choice["index"] == 0]
     return "".join(delta.get("content") or "" for delta in deltas)
+
+
+def _chunks(answer: Answer) -> list[dict[str, Any]]:
+    """The chunks of a stream, or the one body of an answer that is none."""
+    if not answer.header("Content-Type")[0].startswith("text/event-stream"):
+        return [answer.json()]
+    return [json.loads(event) for event in events_of(answer.body)[:-1]]
 
 
 def _check_json(answer: dict[str, Any], body: dict[str, Any]) -> None:
@@ -127,9 +140,8 @@ def _check_json(answer: dict[str, Any], body: dict[str, Any]) -> None:
 
 
 def _check_stream(answer: Answer, body: dict[str, Any]) -> None:
-    *events, done = events_of(answer.body)
-    assert done == "[DONE]", answer
-    chunks = [json.loads(event) for event in events]
+    assert events_of(answer.body)[-1] == "[DONE]", answer
+    chunks = _chunks(answer)
     assert not any("error" in chunk for chunk in chunks), chunks
     ends = [
         choice["index"]

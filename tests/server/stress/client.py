@@ -13,6 +13,7 @@ from typing import Any
 from tests.server.process import Server
 from tests.server.stress.chats import (
     CANARIES,
+    cached_tokens,
     canary,
     chat,
     overflow,
@@ -60,7 +61,7 @@ class Client:
             (self._overflow, 3),
             (self._refused, 2),
             (self._release, 2),
-            (self._move, 3),
+            (lambda: self._move(self._random.choice(SHARED)), 1),
             (self._watch, 2),
             (self._look, 2),
         )
@@ -90,6 +91,9 @@ class Client:
         refusal = None if answer is None else refusal_of(answer)
         if answer is not None and refusal is None:
             history[:] = [*messages, {"role": "assistant", "content": text_of(answer)}]
+            self.counts["turn with cached tokens"] += cached_tokens(answer) > 0
+            if self._random.random() < 0.15:
+                self._move(session)
         elif refusal == "context_over_budget":
             self._end(session)
         if len(self._open) > _MOST_OPEN:
@@ -124,9 +128,8 @@ class Client:
         self._released(session)
         self._open.pop(session, None)
 
-    def _move(self) -> None:
+    def _move(self, session: str) -> None:
         """Export a session and restore it, whole or damaged, under the same or another id."""
-        session = self._random.choice((*self._open, *SHARED))
         exported = post(
             self._server, "/admin/session/export", {"session_id": session}, timeout=TIMEOUT_S
         )
@@ -201,9 +204,7 @@ class Client:
             self._released(session)
 
     def _released(self, session: str) -> None:
-        answer = post(
-            self._server, "/session/release", {"session_id": session}, timeout=TIMEOUT_S
-        )
+        answer = post(self._server, "/session/release", {"session_id": session}, timeout=TIMEOUT_S)
         assert answer.json() == {"released": True, "session_id": session}, answer
         self._count("release", answer)
 

@@ -62,9 +62,7 @@ def stress(server: Server, requests: int, tell: Callable[[Checkpoint], None]) ->
         AssertionError: a wrong answer, or something is held that nobody uses.
     """
     use_threads(server, _THREADS)
-    answers = {
-        name: text_of(complete(server, chat(canary(name, False)))) for name in CANARIES
-    }
+    answers = {name: text_of(complete(server, chat(canary(name, False)))) for name in CANARIES}
     clients = [Client(server, number, answers) for number in range(CLIENTS)]
     began = time.monotonic()
     _check(server, clients, answers)
