@@ -54,6 +54,7 @@ bench: $(TEST_STAMP)
 	$(BIN)/python -m bench serving
 	$(BIN)/python -m bench steps
 	$(BIN)/python -m bench kernels
+	$(BIN)/python -m bench tokenizers
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

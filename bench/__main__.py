@@ -1,4 +1,4 @@
-"""`python -m bench [serving|kernels|steps]`, run from a checkout."""
+"""`python -m bench [serving|kernels|steps|tokenizers]`, run from a checkout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import os
 import signal
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from bench import kernels, machine, results, steps
+from bench import kernels, machine, packed, results, steps, tokenizers
 from bench.comparison import table
 from bench.errors import BenchError
 from bench.peer import find_peer, missing_features
@@ -35,6 +36,8 @@ def main() -> int:
             _kernels(plan.rounds)
         elif arguments.what == "steps":
             _steps(plan.rounds, _model_file(arguments.model))
+        elif arguments.what == "tokenizers":
+            _tokenizers(plan.rounds)
         else:
             _serving(plan, _model_file(arguments.model))
     except BenchError as error:
@@ -95,7 +98,12 @@ def _kernels(rounds: int) -> None:
     record = machine.describe(ROOT)
     comparisons = kernels.compare_kernels(rounds)
     print(table(comparisons, "kernel", "reference", "calls/s"))
-    record |= {"unit": "calls/s", "cases": [comparison.record() for comparison in comparisons]}
+    products = packed.compare_packed(10 * rounds)
+    print("\n" + table(products, "packed weights", "float32", "10^9 weights/s"))
+    record |= {
+        "unit": "calls/s; products: 10^9 weights/s",
+        "cases": [comparison.record() for comparison in (*comparisons, *products)],
+    }
     _keep("kernels", record)
 
 
@@ -114,6 +122,21 @@ def _steps(rounds: int, model: Path) -> None:
     _keep("steps", record)
 
 
+def _tokenizers(rounds: int) -> None:
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    encodings = tokenizers.encode_texts(ROOT, rounds)
+    print(tokenizers.table(encodings))
+    record["versions"]["tokenizers"] = metadata.version("tokenizers")
+    record |= {
+        "sizes": {"text_bytes": tokenizers.TEXT_BYTES, "rounds": rounds},
+        "load_before": round(load, 2),
+        "unit": "processor seconds",
+        "cases": [encoding.record() for encoding in encodings],
+    }
+    _keep("tokenizers", record)
+
+
 def _keep(kind: str, record: dict[str, object]) -> None:
     file = results.append(RESULTS, kind, record)
     print(f"kept in {file.relative_to(ROOT)}")
@@ -122,7 +145,10 @@ def _keep(kind: str, record: dict[str, object]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "what", nargs="?", choices=("serving", "kernels", "steps"), default="serving"
+        "what",
+        nargs="?",
+        choices=("serving", "kernels", "steps", "tokenizers"),
+        default="serving",
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, short answers")
     parser.add_argument("--rounds", type=_rounds, help="samples of each workload and server")

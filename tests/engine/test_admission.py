@@ -13,25 +13,32 @@ from pantheon.engine.capacity import NotEnoughMemory
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import architecture_of
-from pantheon.engine.model.parameters import held_bytes
+from pantheon.engine.model import WeightReader, architecture_of
+from pantheon.engine.model.read import held_bytes
 from pantheon.engine.registry import Registry
 from tests.engine.gguf.huge import huge_model
 from tests.golden import golden_file
 
 
+@pytest.mark.parametrize("quantize", [False, True])
 @pytest.mark.parametrize(
     "name",
-    ["models/llama-smollm-f32.gguf", "models/llama3-rope-f32.gguf", "quant/llama-smollm-Q4_1.gguf"],
+    [
+        "models/llama-smollm-f32.gguf",
+        "models/llama3-rope-f32.gguf",
+        "quant/llama-smollm-Q4_1.gguf",
+        "quant/llama-minicpm5-BF16.gguf",
+    ],
 )
 def test_the_estimate_is_what_the_weights_take_and_their_largest_tensor_once_more(
-    name: str,
+    name: str, quantize: bool
 ) -> None:
     with GGUFFile(golden_file(name)) as file:
         architecture = architecture_of(file)
         config = architecture.read_config(file)
-        need = memory_need(file, config, ctx_cap=0)
-        parameters = architecture.read_parameters(file, config, lambda done, total: None)
+        need = memory_need(file, config, ctx_cap=0, quantize=quantize)
+        reader = WeightReader(file, quantize=quantize)
+        parameters = architecture.read_parameters(reader, config, lambda done, total: None)
     held = held_bytes(parameters)
     largest = max(leaf.nbytes for leaf in jax.tree.leaves(parameters))
     assert abs(need.weights - held - largest) < 10_000, "the rotary frequencies are computed"

@@ -160,9 +160,11 @@ class PrefixCache:
                 self._slots.release(one.slot for one in conversation.checkpoints)
 
     def borrow(self, conversation: Conversation) -> Lease:
-        """Hold the pages of a conversation while somebody reads them; `settle` ends it."""
-        self._hold(conversation.pages, ())
-        return self._leased_pages(conversation.pages)
+        """Hold what a conversation has while somebody reads it; `settle` ends it."""
+        self._hold(conversation.pages, conversation.checkpoints)
+        lease = self._leased_pages(conversation.pages)
+        lease.checkpoints.extend(conversation.checkpoints)
+        return lease
 
     def take(self, tokens: int) -> Lease | None:
         """Take fresh pages for `tokens` tokens that come from outside; None as in `lease`."""
