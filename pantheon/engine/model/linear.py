@@ -47,7 +47,7 @@ def _by_pieces(weight: Weight, rows: Float[Array, "rows inputs"]) -> Float[Array
     pieces = max(-(-outputs * inputs * 4 // PIECE_BYTES), 2)
     size = -(-outputs // pieces)
 
-    def taken(index: Int[Array, ""] | int) -> Weight:
+    def taken(index: Int[Array, ""]) -> Weight:
         # The last piece begins earlier where they do not come out even: both slices are moved
         # back inside their arrays, so that some outputs are computed twice.
         return jax.tree.map(
@@ -62,10 +62,14 @@ def _by_pieces(weight: Weight, rows: Float[Array, "rows inputs"]) -> Float[Array
         product = jax.lax.dynamic_update_slice_in_dim(product, found, index * size, axis=0)
         return taken(index + 1), product
 
-    # Every entry is overwritten. Zeros would be made for all products of a program at its start,
-    # and be held; what comes from `rows` is made when it is needed.
+    # What the loop begins with is made of `rows`, so that it is made when they are there: XLA would
+    # make the beginnings of all products of a program at its start, and hold them. Every entry of
+    # the product is overwritten, and no number has 64 bits set.
     anything = jnp.broadcast_to(rows[0, 0], (outputs, rows.shape[0]))
+    bits = jax.lax.bitcast_convert_type(rows[0, 0], jnp.int32)
+    zero = jax.lax.population_count(bits) >> 6
     # A piece is carried from the pass before: taken where it is used, the slice would become part
-    # of the loop that unpacks, whose loads XLA then does not run on vectors (up to 20 times slower).
-    product: jax.Array = jax.lax.fori_loop(0, pieces, add, (taken(0), anything))[1]
+    # of the loop that unpacks, whose loads XLA then does not run on vectors (up to 20 times
+    # slower).
+    product: jax.Array = jax.lax.fori_loop(0, pieces, add, (taken(zero), anything))[1]
     return product
