@@ -65,6 +65,8 @@ class SessionTransfer:
                 raise SessionNotFound("there is no live session of that id")
             conversation = session.conversations[-1]
             lease = self._cache.borrow(conversation)
+            if lease is None:
+                raise SessionBusy("running requests may need the session's pages; retry later")
         pages: list[Page] = []
         try:
             self._loop.perform(self._read(conversation.pages, pages))
@@ -97,7 +99,9 @@ class SessionTransfer:
             try:
                 session = self._loop.sessions.require(session_id)
             except SessionSlotsFull:
-                raise SessionCapacity("every session slot holds a live session") from None
+                raise SessionCapacity(
+                    "every session slot of the model holds a live session; release one or retry"
+                ) from None
             # Room is made by forgetting others; what it continues is forgotten last.
             lease = self._cache.take(header.n_tok)
             if lease is None:

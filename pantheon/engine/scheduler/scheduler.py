@@ -42,7 +42,8 @@ class Scheduler:
                 decode.
         """
         self._cache = cache
-        self._chunk = chunk
+        self.chunk = chunk
+        """Tokens of a prefill step, and the grid on which they stand."""
         self._queue_depth = queue_depth
         self._free_rows = list(range(rows - 1, -1, -1))
         self._rows = rows
@@ -151,7 +152,10 @@ class Scheduler:
         assert len(set(written)) == len(written), "two sequences may write to one page"
         for sequence in running:
             held = len(sequence.pages) * self._cache.pool.page_size
-            assert not sequence.over and sequence.computed <= sequence.most_held <= held
+            assert not sequence.over and sequence.computed <= min(sequence.most_held, held)
+            assert sequence.lease is not None, "an admitted sequence has a lease"
+            sure = len(sequence.pages) + sequence.lease.promised
+            assert sequence.most_held <= sure * self._cache.pool.page_size
             assert sequence.sampled <= sequence.limit
             assert sequence.cached < len(sequence.prompt), "nothing was left to compute"
         assert all(not waiting.over and waiting.row is None for waiting in self._waiting)
@@ -210,7 +214,7 @@ class Scheduler:
         lease = sequence.lease
         assert lease is not None and sequence.row is not None, "an admitted sequence has both"
         start, size = sequence.computed, len(sequence.prompt)
-        stop = min(start - start % self._chunk + self._chunk, size)
+        stop = min(start - start % self.chunk + self.chunk, size)
         save_state = None
         if self._cache.recurrent and sequence.session is not None:
             kept = checkpoint_positions(start, size, self._cache.checkpoint_every)
@@ -244,7 +248,8 @@ class Scheduler:
     def _plan_decode(self) -> Iterable[DecodeRow]:
         for sequence in self._decoding:
             if sequence.sampled < sequence.limit:
-                assert sequence.row is not None, "an admitted sequence has a row"
+                assert sequence.row is not None and sequence.lease is not None, "admitted"
+                self._cache.extend(sequence.lease, sequence.computed + 1)
                 yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed)
                 sequence.computed += 1
                 sequence.sampled += 1

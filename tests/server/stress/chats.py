@@ -9,13 +9,14 @@ from typing import Any
 from tests.server.stress.wire import Call, call
 from tests.server.wire import CHAT, Answer, events_of
 
-WINDOW = 512
-"""Tokens; small, so that conversations reach its end and pages are short."""
+WINDOW = 768
+"""Tokens; small, so that conversations reach its end and their pages run out."""
 
-_WORDS = (
+_TEXT = (
     "river stone garden window paper music forest letter winter bridge summer engine market "
     "silver doctor island kitchen village mountain morning picture station teacher weather"
-).split()
+)
+_WORDS = _TEXT.split()
 _ENDS = {"stop", "length", "repetition_loop"}
 
 CANARIES: dict[str, dict[str, Any]] = {
@@ -26,12 +27,10 @@ CANARIES: dict[str, dict[str, Any]] = {
 }
 """Requests whose answers never change, whatever else runs and whatever was cached before."""
 
-_CANARY_TEXT = " ".join(_WORDS)
-
 
 def canary(name: str, stream: bool) -> dict[str, Any]:
     """The body of a canary."""
-    message = {"role": "user", "content": _CANARY_TEXT}
+    message = {"role": "user", "content": _TEXT}
     return {"messages": [message], "stream": stream, **CANARIES[name]}
 
 
