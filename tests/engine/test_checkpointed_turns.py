@@ -185,3 +185,15 @@ def test_any_talk_says_what_a_cold_run_says(data: st.DataObject) -> None:
             stopped = next((at for at, token in enumerate(answer) if token in end), len(answer))
             assert tokens == answer[:stopped]
             histories.append([*prompt, *answer[: stopped + 1]])
+
+
+def test_another_end_token_costs_at_most_the_grid() -> None:
+    """The token that ended the turn was fed before it was read; the next prompt has another."""
+    with _server() as toy:
+        prompt = _prompt(300)
+        answer = cold_answer(prompt, 600, recurrent=True)
+        end = answer[500]
+        count = answer.index(end) + 1
+        toy.start(prompt, "s", limit=600, end=frozenset({end})).finish()
+        _, computed = _ask(toy, [*prompt, *answer[: count - 1], *[1] * 10])
+        assert computed <= 11 + _ALLOWANCE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from pantheon.engine.cache.checkpoints import Checkpoint, latest, worth_keeping
 from pantheon.engine.cache.conversation import (
@@ -13,43 +12,13 @@ from pantheon.engine.cache.conversation import (
     continued,
     shared_tokens,
 )
+from pantheon.engine.cache.lease import Lease
 from pantheon.engine.cache.pages import PagePool
 from pantheon.engine.cache.references import ReferencePool
 from pantheon.engine.cache.sessions import Session
 
 MOST_CONVERSATIONS = 8
 """Conversations that one session id keeps; a further one takes the place of the oldest."""
-
-
-@dataclass(slots=True, eq=False)
-class Lease:
-    """What a running sequence holds, from its admission to `PrefixCache.settle`.
-
-    Attributes:
-        pages: enough for the prompt and what was sampled so far; the first ones may be shared and
-            are full, so that it never writes to them.
-        promised: pages that it may still come to need and is sure to get.
-        cached: leading tokens that need not be computed.
-        copied_page: the page whose content must be copied to the one at `cached` before anything
-            is computed; None where the cached prefix ends with a page.
-        resumed: the checkpoint to start from; None without recurrent layers or on a cold start.
-        checkpoints: those that the sequence has, `resumed` and older ones included.
-        source: the conversation whose pages it shares.
-        continues: the conversation whose next turn this is, so that it takes its place.
-        conflict: whether it will displace another conversation of its session.
-        lost: whether the device has lost what the pages hold.
-    """
-
-    pages: tuple[int, ...]
-    promised: int = 0
-    cached: int = 0
-    copied_page: int | None = None
-    resumed: Checkpoint | None = None
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    source: Conversation | None = None
-    continues: Conversation | None = None
-    conflict: bool = False
-    lost: bool = False
 
 
 class PrefixCache:
@@ -98,7 +67,7 @@ class PrefixCache:
         Returns:
             None when running sequences hold too many pages.
         """
-        lease = Lease(())
+        lease = Lease((), prompt_tokens=len(prompt))
         if session is not None:
             self._find(lease, prompt, session)
         if lease.source is not None:
@@ -135,7 +104,7 @@ class PrefixCache:
         """
         if self._slots is None:
             return None
-        worth = worth_keeping(lease.checkpoints, self.checkpoint_every)
+        worth = worth_keeping(lease.checkpoints, lease.prompt_tokens, self.checkpoint_every)
         self._drop(lease, [one for one in lease.checkpoints if one not in worth])
         while not self._slots.free:
             victim = next((kept for kept in self._kept if kept.checkpoints), None)
@@ -177,7 +146,7 @@ class PrefixCache:
         )
         pages = lease.pages[: self.pool.pages_for(held)] if keep else ()
         within = [one for one in lease.checkpoints if keep and one.tokens <= held]
-        checkpoints = worth_keeping(within, self.checkpoint_every)
+        checkpoints = worth_keeping(within, prompt_tokens, self.checkpoint_every)
         self.pool.share(pages)
         if self._slots is not None:
             self._slots.share(one.slot for one in checkpoints)

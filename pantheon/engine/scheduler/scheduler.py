@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from pantheon.engine.cache import PrefixCache, checkpoint_positions
+from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_positions
 from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
 
@@ -93,8 +93,8 @@ class Scheduler:
         follow a chunk without another: a long prompt slows a running stream, and does not stop it.
         """
         self._admit()
-        saves, self._saves = tuple(self._saves), []
         decode = tuple(self._plan_decode())
+        saves, self._saves = tuple(self._saves), []
         prefill = None
         if self._owed and decode:
             self._owed -= 1
@@ -250,6 +250,10 @@ class Scheduler:
             if sequence.sampled < sequence.limit:
                 assert sequence.row is not None and sequence.lease is not None, "admitted"
                 self._cache.extend(sequence.lease, sequence.computed + 1)
+                # The token that ends a turn may be fed before it is read, and be another in the
+                # next prompt: from here at most the grid is computed again.
+                if sequence.computed % CHECKPOINT_GRID == 0:
+                    self._save_state(sequence, sequence.row, sequence.computed)
                 yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed)
                 sequence.computed += 1
                 sequence.sampled += 1

@@ -51,17 +51,19 @@ def test_no_more_than_64_tokens_beside_what_changed_are_computed_again(
 ) -> None:
     shared = max(size - changed, 0)
     kept = [Checkpoint(at, 0) for at in checkpoint_positions(0, size, _EVERY)]
-    resumed = latest(worth_keeping(kept, _EVERY), shared)
+    resumed = latest(worth_keeping(kept, size, _EVERY), shared)
     assert shared - (0 if resumed is None else resumed.tokens) <= CHECKPOINT_GRID
 
 
-@given(st.sets(st.integers(1, 500).map(lambda n: n * 64), max_size=60))
-def test_few_are_kept_the_newest_among_them(positions: set[int]) -> None:
-    kept = worth_keeping([Checkpoint(at, at) for at in positions], _EVERY)
+@given(st.sets(st.integers(1, 500).map(lambda n: n * 64), max_size=60), st.integers(1, 32_000))
+def test_few_are_kept_the_newest_among_them(positions: set[int], prompt: int) -> None:
+    kept = worth_keeping([Checkpoint(at, at) for at in positions], prompt, _EVERY)
     tokens = [one.tokens for one in kept]
     assert tokens == sorted(tokens) and len(tokens) <= 16
-    assert tokens[-4:] == sorted(positions)[-4:]
-    assert all(at % _EVERY == 0 for at in tokens[:-4])
+    assert tokens[-3:] == sorted(positions)[-3:]
+    inside = sorted(at for at in positions if at <= prompt)[-2:]
+    assert set(inside) <= set(tokens), "the answer may be left out of the next prompt"
+    assert all(at % _EVERY == 0 for at in set(tokens[:-3]) - set(inside))
 
 
 class _Turns:
