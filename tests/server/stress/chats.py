@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
+from string import ascii_lowercase
 from typing import Any
 
 from tests.server.stress.wire import Call, call
@@ -79,7 +80,20 @@ def chat(body: dict[str, Any], *, refusals: frozenset[str] = frozenset()) -> Cal
 
 def overflow(random: Random) -> Call:
     """A prompt beyond the window."""
-    text = sentence(random) + " word" * WINDOW
+    return _over_budget(random, sentence(random) + " word" * WINDOW)
+
+
+def unseen_words(random: Random) -> Call:
+    """A prompt beyond the window whose words fill the cache of the tokenizers library.
+
+    It keeps the first 10,000 words that it merges, some 7 MB, and the model's answers, sent back,
+    are full of words.
+    """
+    words = ("".join(random.choices(ascii_lowercase, k=20)) for _ in range(12_000))
+    return _over_budget(random, " ".join(words))
+
+
+def _over_budget(random: Random, text: str) -> Call:
     body = {
         "messages": [{"role": "user", "content": text}],
         "session_id": "overflow",
