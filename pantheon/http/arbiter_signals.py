@@ -25,7 +25,8 @@ class StopSignals:
     def __init__(self, arbiter: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._arbiter = arbiter
         self._clock = clock
-        self._drained_at: float | None = None
+        self._first: tuple[int, float] | None = None
+        """The signal that began the drain, and when."""
 
     def install(self) -> None:
         """Take the signals over, in the arbiter's main thread."""
@@ -34,14 +35,15 @@ class StopSignals:
         # It would run a second server, models and all, beside this one.
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
         now = self._clock()
-        if self._drained_at is None:
-            self._drained_at = now
+        if self._first is None:
+            self._first = (number, now)
             self._arbiter.SIG_QUEUE.put_nowait(signal.SIGTERM)
             return
         # Who signals a process and then its group, as coreutils' timeout does, means it once.
-        if now - self._drained_at < _ONE_SIGNAL_SECONDS:
+        first, began = self._first
+        if number == first and now - began < _ONE_SIGNAL_SECONDS:
             return
         # Told directly, since the arbiter drops a signal that reaches its queue with the first.
         for pid in tuple(self._arbiter.WORKERS):
