@@ -52,6 +52,7 @@ fuzz: $(TEST_STAMP)
 
 bench: $(TEST_STAMP)
 	$(BIN)/python -m bench serving
+	$(BIN)/python -m bench sessions
 	$(BIN)/python -m bench steps
 	$(BIN)/python -m bench kernels
 	$(BIN)/python -m bench tokenizers

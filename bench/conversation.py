@@ -45,8 +45,8 @@ class Turns:
         return {
             "prompt_tokens": self.warm.prompt_tokens,
             "cached_tokens": _cached(self.warm),
+            "prompt_tokens_cold": self.cold.prompt_tokens,
             "cached_tokens_cold": _cached(self.cold),
-            "same_text": self.warm.text == self.cold.text,
             "first_token_seconds": [
                 round(answer.first_token_seconds, 4) for answer in self.answers
             ],

@@ -17,7 +17,7 @@ from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.tokenizer import Vocabulary
 
 _POLL_SECONDS: Final = 0.05
-_END_SECONDS: Final = 130.0
+_END_SECONDS: Final = 10.0
 
 
 def endless_fields(model: Path) -> dict[str, Any]:

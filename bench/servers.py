@@ -60,11 +60,7 @@ def pantheon(
         *("--port", str(port), "--ctx-cap", str(context)),
         *("--max-sessions", str(rows), "--max-concurrent", str(rows)),
     )
-    ours = {declaration.env for _, declaration, _ in Settings.declarations()} - {_KEPT}
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    environment.pop("GUNICORN_CMD_ARGS", None)
-    environment |= settings or {}
-    with running(command, root, log, environment) as process:
+    with running(command, root, log, {**_without_ours(), **(settings or {})}) as process:
         yield _ready("pantheon", process, port, "/", log, {})
 
 
@@ -90,6 +86,25 @@ def llama_cpp(
     extra = {} if caches else {"cache_prompt": False}
     with running(command, peer.server.parent, log, theirs) as process:
         yield _ready("llama.cpp", process, port, "/health", log, extra)
+
+
+@contextmanager
+def ready_server(
+    name: str, root: Path, command: Sequence[str], settings: Mapping[str, str], log: Path
+) -> Iterator[Server]:
+    """A server of this checkout that takes its address from the settings, as gunicorn does."""
+    port = _free_port()
+    environment = {**_without_ours(), **settings, "PANTHEON_HOST": HOST, "PANTHEON_PORT": str(port)}
+    with running(command, root, log, environment) as process:
+        yield _ready(name, process, port, "/", log, {})
+
+
+def _without_ours() -> dict[str, str]:
+    """The environment without what would configure the server."""
+    ours = {declaration.env for _, declaration, _ in Settings.declarations()} - {_KEPT}
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    environment.pop("GUNICORN_CMD_ARGS", None)
+    return environment
 
 
 def _ready(

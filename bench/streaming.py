@@ -18,7 +18,9 @@ from bench.errors import BenchError
 from bench.servers import HOST, Server
 
 REQUEST_SECONDS: Final = 600.0
-_READ_SECONDS: Final = 120.0
+_READ_SECONDS: Final = 300.0
+"""A long prefill beside a stream says nothing until its end."""
+
 _MAX_LINE: Final = 1 << 20
 _MAX_LINES: Final = 1 << 16
 
@@ -60,7 +62,10 @@ def ask(server: Server, prompt: str, max_tokens: int) -> Answer:
 
 
 def ask_chat(
-    server: Server, messages: Sequence[Mapping[str, str]], max_tokens: int, fields: Mapping[str, Any]
+    server: Server,
+    messages: Sequence[Mapping[str, str]],
+    max_tokens: int,
+    fields: Mapping[str, Any],
 ) -> Answer:
     """The same for a conversation.
 
@@ -81,7 +86,10 @@ def ask_chat(
 
 @contextmanager
 def opened(
-    server: Server, messages: Sequence[Mapping[str, str]], max_tokens: int, fields: Mapping[str, Any]
+    server: Server,
+    messages: Sequence[Mapping[str, str]],
+    max_tokens: int,
+    fields: Mapping[str, Any],
 ) -> Iterator[tuple[float, Iterator[tuple[float, bytes]]]]:
     """A greedy answer that has begun: when it was asked for, and its lines with their times.
 

@@ -46,9 +46,7 @@ def measure_threads(server: Server, endless: Mapping[str, Any]) -> tuple[Measure
             watch.sendall(_request("GET", f"/session/watch?session_id=watch-{number}"))
         for watch in watches:
             _read_comment(watch)
-        stream = stack.enter_context(
-            RunningStream(server, source.story(), CONTEXT - 100, endless)
-        )
+        stream = stack.enter_context(RunningStream(server, source.story(), CONTEXT - 100, endless))
         stream.wait_for(_STREAM_TEXTS, _WAIT_SECONDS)
         chats = [stack.enter_context(_connected(server)) for _ in range(QUEUED)]
         for chat in chats:
@@ -106,7 +104,8 @@ def _request(method: str, path: str, body: bytes = b"") -> bytes:
 
 def _read_comment(watch: socket.socket) -> None:
     data = b""
-    while b"watch established\n\n" not in data:
+    # With the framing of its chunk: nothing may be left to read.
+    while not data.endswith(b": watch established\n\n\r\n"):
         part = watch.recv(4096)
         if not part or len(data) > 1 << 16:
             raise BenchError(f"expected an established watch, got {data[:500]!r}")
@@ -116,7 +115,7 @@ def _read_comment(watch: socket.socket) -> None:
 def _is_silent(sock: socket.socket) -> bool:
     sock.setblocking(False)
     try:
-        # What is left of the framing of a watch's comment does not count.
-        return sock.recv(16) in (b"\r\n", b"")
+        sock.recv(1)
     except BlockingIOError:
         return True
+    return False

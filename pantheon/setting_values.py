@@ -41,6 +41,18 @@ def path(text: str) -> Path:
     return Path(text).expanduser()
 
 
+def folder(text: str) -> Path:
+    """A folder that exists.
+
+    Raises:
+        ValueError: it does not.
+    """
+    found = path(text)
+    if not found.is_dir():
+        raise ValueError(f"expected a folder that exists, got {text!r}")
+    return found
+
+
 def switchable_path(text: str) -> Path | None:
     """A path, or `off` for none."""
     return None if text == "off" else path(text)

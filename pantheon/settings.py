@@ -15,7 +15,7 @@ from typing import Any, Final
 from pantheon import build_info
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.model_options import bundled_models, integer, parse_models, switch
-from pantheon.setting_values import host_name, one_worker, path, share, switchable_path
+from pantheon.setting_values import folder, host_name, one_worker, path, share, switchable_path
 
 _MAX_ROWS: Final = 8
 """Most requests that a model decodes at once (reference, concurrency model)."""
@@ -195,7 +195,7 @@ class Settings:
         None,
         Declaration(
             "PANTHEON_MODEL_ROOT",
-            path,
+            folder,
             "folder below which a model loaded at run time must lie",
             shown_default="any",
         ),

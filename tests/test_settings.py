@@ -141,7 +141,7 @@ def test_engine_config_has_the_engine_s_part() -> None:
     assert (config.backend, config.build) == (build_info.backend(), build_info.build())
 
 
-def test_engine_config_has_the_numbers_of_sessions_and_models() -> None:
+def test_engine_config_has_the_numbers_of_sessions_and_models(tmp_path: Path) -> None:
     config = Settings.from_environment(
         {
             "PN_SESSION_IDLE_TTL_MS": "2500",
@@ -151,14 +151,19 @@ def test_engine_config_has_the_numbers_of_sessions_and_models() -> None:
             "PANTHEON_SESSION_CACHE": "0",
             "PANTHEON_UNLOAD_DRAIN_MS": "750",
             "PANTHEON_PRESSURE_FILE": "/p",
-            "PANTHEON_MODEL_ROOT": "/m",
+            "PANTHEON_MODEL_ROOT": str(tmp_path),
         }
     ).engine_config()
     assert (config.session_idle_ttl_s, config.watch_grace_s) == (2.5, 0.5)
     assert (config.max_watches, config.max_models) == (3, 2)
     assert not config.session_cache
     assert config.unload_drain_s == 0.75
-    assert (config.pressure_file, config.model_root) == (Path("/p"), Path("/m"))
+    assert (config.pressure_file, config.model_root) == (Path("/p"), tmp_path)
+
+
+def test_a_model_root_that_is_no_folder_stops_the_start() -> None:
+    with pytest.raises(SettingsError, match="PANTHEON_MODEL_ROOT: expected a folder"):
+        Settings.from_environment({"PANTHEON_MODEL_ROOT": "/no/such/folder"})
 
 
 def test_defaults_of_sessions_and_models_are_those_of_the_engine() -> None:

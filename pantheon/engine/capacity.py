@@ -76,6 +76,7 @@ def plan_capacity(
     context_length: int,
     ctx_cap: int,
     rows: int,
+    sessions: int,
     bytes_per_token: int,
     memory: int,
 ) -> Capacity:
@@ -90,6 +91,7 @@ def plan_capacity(
         context_length: the model's own, in tokens.
         ctx_cap: the operator's cap, 0 for none.
         rows: requests to decode at once; more than a step can take are not served.
+        sessions: sessions that may hold KV between their turns.
         bytes_per_token: bytes of keys and values of one token in all layers.
         memory: bytes that the pool may take.
 
@@ -105,9 +107,11 @@ def plan_capacity(
         )
     pages_of_window = min(-(-window // PAGE_SIZE), affordable)
     rows = min(rows, DECODE_BATCHES[-1], affordable // pages_of_window)
+    # Beyond what the rows need, a window for each session that may keep its KV.
+    pages = min(max(rows, sessions) * pages_of_window, affordable)
     return Capacity(
         rows=rows,
-        pages=rows * pages_of_window,
+        pages=max(pages, rows * pages_of_window),
         page_size=PAGE_SIZE,
         window=min(window, pages_of_window * PAGE_SIZE),
     )

@@ -31,6 +31,7 @@ class Completion(Protocol):
         Raises:
             ServerBusy: the wait in the queue ran out.
             ServerShuttingDown: the engine drains and the request had not started.
+            ModelNotFound: its model is unloaded and the request had not started.
         """
         ...
 

@@ -19,11 +19,6 @@ class PlannedStep:
     decode: tuple[tuple[Generation, DecodeRow], ...]
     saves: tuple[StateSave, ...]
 
-    @property
-    def prefill_tokens(self) -> int:
-        """Prompt tokens that it computes."""
-        return 0 if self.prefill is None else len(self.prefill[1].tokens)
-
 
 class InFlight:
     """Dispatched work whose tokens nobody has read."""

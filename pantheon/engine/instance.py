@@ -19,8 +19,10 @@ from pantheon.engine.constraint import (
 )
 from pantheon.engine.errors import (
     ContextOverBudget,
+    EngineError,
     InvalidRequest,
     ServerMemoryConstrained,
+    ServerShuttingDown,
     SessionCachingDisabled,
 )
 from pantheon.engine.generation import Generation
@@ -179,7 +181,13 @@ class ModelInstance:
 
     def restore_session(self, session_id: str, blob: bytes, tokens: Listed[int]) -> int:
         """See `Engine.restore_session`."""
-        return self._sessions().restore(session_id, blob, tokens)
+        sessions, served = self._sessions(), self._served()
+        if not served.admits or len(tokens) > served.window < self._capacity.window:
+            raise ServerMemoryConstrained(
+                f"the server is short of memory and restores no session of {len(tokens)} tokens; "
+                "retry later"
+            )
+        return sessions.restore(session_id, blob, tokens)
 
     def release_session(self, session_id: str) -> None:
         """See `Engine.release_session`."""
@@ -196,14 +204,14 @@ class ModelInstance:
             ended=lambda: sessions.unwatch(session_id),
         )
 
-    def drain(self) -> None:
-        """Admit nothing new, refuse what waits, end every watch; what runs goes on. Idempotent."""
-        self._loop.drain()
+    def drain(self, refusal: EngineError) -> None:
+        """See `ServedModel.drain`; ends every watch too."""
+        self._loop.drain(refusal)
         self._watches.end_all(self)
 
     def close(self) -> None:
         """End every generation and session and free the device. Idempotent."""
-        self.drain()
+        self.drain(ServerShuttingDown(f"{self.id} is no longer served"))
         self._loop.close()
         # At once, and not when the last stream of a client that stands still lets go of it.
         self._runner.close()

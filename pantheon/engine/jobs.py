@@ -26,17 +26,25 @@ class Job:
             raise self._error
 
     def step(self) -> bool:
-        """Do the next piece; True when it was the last. The engine thread calls it."""
+        """Do the next piece; True when it was the last. The engine thread calls it.
+
+        Raises:
+            Exception: what the piece raised. Whoever waits hears of it from `give_up`, once the
+                engine has recovered: what they ask for next must not meet the failure.
+        """
         try:
             next(self._pieces)
         except StopIteration:
             self._done.set()
             return True
+        except Exception as error:
+            self._error = error
+            raise
         return False
 
     def give_up(self, error: Exception) -> None:
-        """End the job with an error for whoever waits."""
-        self._error = error
+        """End the job with an error for whoever waits: its own, or else this one."""
+        self._error = self._error or error
         self._done.set()
 
 
@@ -59,18 +67,10 @@ class Jobs:
         """Do one piece of the oldest job, if there is one.
 
         Raises:
-            Exception: what the piece raised; its job has ended with it.
+            Exception: what the piece raised; `give_up` must follow.
         """
-        if not self._waiting:
-            return
-        job = self._waiting[0]
-        try:
-            if job.step():
-                self._waiting.popleft()
-        except Exception as error:
+        if self._waiting and self._waiting[0].step():
             self._waiting.popleft()
-            job.give_up(error)
-            raise
 
     def give_up(self, error: Exception) -> None:
         """End every job with an error."""

@@ -68,7 +68,8 @@ def load_instance(
     shared = shared or Shared.of(config)
     if shared.ladder.level is Level.REFUSE:
         raise LoadFailed(
-            LoadFailure.NO_CAPACITY, "memory is so short that no prompt is admitted, and no model"
+            LoadFailure.NO_CAPACITY,
+            "the server is short of memory and loads no model now; retry later",
         )
     try:
         return _load(options, config, check, shared)
@@ -127,6 +128,7 @@ def _load(
         context_length=dimensions.context_length,
         ctx_cap=options.ctx_cap,
         rows=states.rows,
+        sessions=sessions if config.session_cache else 0,
         bytes_per_token=dimensions.kv_values_per_token * FLOAT32_BYTES,
         memory=memory - states.bytes,
     )

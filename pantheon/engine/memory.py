@@ -135,9 +135,13 @@ class MemoryLadder:
         """The level by a reading of the last 0.25 s, or a new one."""
         with self._lock:
             now = self._clock()
-            if self._read_at is None or now - self._read_at >= READING_SECONDS:
+            elapsed = READING_SECONDS if self._read_at is None else now - self._read_at
+            if elapsed >= READING_SECONDS:
                 self._read_at = now
-                self._move(self._used_share())
+                share = self._used_share()
+                # Nobody may have asked for a while: it falls as if somebody had.
+                for _ in range(min(int(elapsed / READING_SECONDS), len(Level))):
+                    self._move(share)
             return self._level
 
     def clamp(self, window: int, rows: int, page_size: int) -> Clamp:

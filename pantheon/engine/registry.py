@@ -120,13 +120,13 @@ class Registry:
 
     def export_session(self, model: str | None, session_id: str) -> SessionSnapshot:
         """See `Engine.export_session`."""
-        return self._named(model).export_session(session_id)
+        return self._admitting(model).export_session(session_id)
 
     def restore_session(
         self, model: str | None, session_id: str, blob: bytes, tokens: Sequence[int]
     ) -> int:
         """See `Engine.restore_session`."""
-        return self._named(model).restore_session(session_id, blob, tokens)
+        return self._admitting(model).restore_session(session_id, blob, tokens)
 
     def largest_blob_bytes(self) -> int:
         """See `Engine.largest_blob_bytes`."""
@@ -138,7 +138,7 @@ class Registry:
 
     def watch_session(self, model: str | None, session_id: str) -> Watch:
         """See `Engine.watch_session`."""
-        return self._named(model).watch_session(session_id)
+        return self._admitting(model).watch_session(session_id)
 
     def prefill_rate(self, model: str | None) -> PrefillRate:
         """See `Engine.prefill_rate`."""
@@ -153,7 +153,7 @@ class Registry:
         self._table.seal()
         self._uploads.abort()
         for instance in self._table.held():
-            instance.drain()
+            instance.drain(_shutting_down())
 
     @property
     def idle(self) -> bool:
@@ -210,7 +210,7 @@ class Registry:
         raise failure
 
     def _retire(self, instance: ServedModel) -> None:
-        instance.drain()
+        instance.drain(ModelNotFound(f"{shown(instance.id)} was unloaded"))
         deadline = time.monotonic() + self._config.unload_drain_s
         while not instance.idle and time.monotonic() < deadline:
             if self._closed.wait(_IDLE_POLL_S):
@@ -220,7 +220,7 @@ class Registry:
     def _route(self, name: str | None) -> ServedModel:
         """One model takes every name; several must be named exactly (reference, `model`)."""
         if self._table.sealed:
-            raise ServerShuttingDown("the server is shutting down")
+            raise _shutting_down()
         served = self._table.live()
         if not served:
             raise NoModelsLoaded("no model is loaded")
@@ -234,6 +234,11 @@ class Registry:
             f"got {'none' if name is None else shown(name)}"
         )
 
+    def _admitting(self, name: str | None) -> ServedModel:
+        if self._table.sealed:
+            raise _shutting_down()
+        return self._named(name)
+
     def _named(self, name: str | None) -> ServedModel:
         """The default model or the one of exactly that name (reference, session routes)."""
         served = self._table.live()
@@ -245,6 +250,10 @@ class Registry:
             if name is not None
             else "no model is loaded"
         )
+
+
+def _shutting_down() -> ServerShuttingDown:
+    return ServerShuttingDown("the server is shutting down")
 
 
 def _forget_frames(error: BaseException) -> None:

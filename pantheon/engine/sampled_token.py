@@ -14,8 +14,10 @@ class SampledToken:
         logprob: natural logarithm of its probability before any sampling parameter is applied;
             None where it was not asked for.
         alternatives: (token id, logprob) of the likeliest tokens at its place, best first.
+        finite: whether the model's scores were numbers; if not, the token means nothing.
     """
 
     id: int
     logprob: float | None = None
     alternatives: tuple[tuple[int, float], ...] = ()
+    finite: bool = True

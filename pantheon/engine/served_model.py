@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.errors import EngineError
 from pantheon.engine.face import Completion, Watch
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.snapshot import SessionSnapshot
@@ -57,8 +58,8 @@ class ServedModel(Protocol):
         """Measured, or the fallback."""
         ...
 
-    def drain(self) -> None:
-        """Refuse what waits and what comes; what runs goes on. Idempotent."""
+    def drain(self, refusal: EngineError) -> None:
+        """Refuse what waits and what comes with `refusal`; what runs goes on. Idempotent."""
         ...
 
     @property

@@ -231,6 +231,7 @@ def _read_header(text: bytes) -> BlobHeader:
         and len(header.checkpoints) <= MOST_STATES
         and all(0 < place <= header.n_tok for place in header.checkpoints)
         and header.checkpoints == sorted(set(header.checkpoints))
+        and header.answer_ends == sorted(header.answer_ends)
     ):
         raise BadSessionBlob("the header of the session blob has a value that it cannot have")
     return header
@@ -246,6 +247,9 @@ def _take_page(data: memoryview, layout: Page) -> list[np.ndarray]:
     for like in layout:
         dtype = like.dtype.newbyteorder("<")
         part = np.frombuffer(data[start : start + like.nbytes], dtype).reshape(like.shape)
+        # Whoever gets the page next may multiply what is in it by zero.
+        if not np.isfinite(part).all():
+            raise BadSessionBlob("the session blob has a key or value that is no finite number")
         arrays.append(part.astype(like.dtype, copy=False))
         start += like.nbytes
     return arrays
@@ -256,11 +260,14 @@ def _little_endian(array: np.ndarray) -> np.ndarray:
 
 
 def _digest(pieces: Sequence[bytes | memoryview], tokens: Sequence[int]) -> bytes:
+    # NumPy would take a fraction, a text or a nested list for the integer that is in it.
+    if any(type(token) is not int for token in tokens):
+        raise BadSessionBlob("token ids must be integers")
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for piece in pieces:
         digest.update(piece)
     try:
         digest.update(np.asarray(tokens, np.dtype("<u4")).tobytes())
-    except (OverflowError, ValueError, TypeError) as error:
+    except OverflowError as error:
         raise BadSessionBlob("token ids must be integers of at most 32 bits") from error
     return digest.digest()

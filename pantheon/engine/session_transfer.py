@@ -90,6 +90,8 @@ class SessionTransfer:
                     raise SessionNotFound("nothing is kept from which this session could resume")
                 held = checkpoints[-1].tokens
             lease = self._cache.borrow(conversation)
+            if lease is None:
+                raise SessionBusy("running requests may need the session's pages; retry later")
         pages: list[Page] = []
         states: list[State] = []
         used = conversation.pages[: -(-held // self._target.page_size)]
@@ -126,7 +128,9 @@ class SessionTransfer:
             try:
                 session = self._loop.sessions.require(session_id)
             except SessionSlotsFull:
-                raise SessionCapacity("every session slot holds a live session") from None
+                raise SessionCapacity(
+                    "every session slot of the model holds a live session; release one or retry"
+                ) from None
             # Room is made by forgetting others; what it continues is forgotten last.
             lease = self._cache.take(header.n_tok)
             if lease is None:

@@ -8,7 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from pantheon.engine.cache import Session, SessionSlotsFull, SessionTable
-from pantheon.engine.errors import GenerationFailed, ServerBusy, ServerShuttingDown, SessionCapacity
+from pantheon.engine.errors import (
+    EngineError,
+    GenerationFailed,
+    ServerBusy,
+    ServerShuttingDown,
+    SessionCapacity,
+)
 from pantheon.engine.events import Failed
 from pantheon.engine.generation import Generation
 from pantheon.engine.in_flight import InFlight, PlannedStep
@@ -68,11 +74,11 @@ class StepLoop:
         self._clock = clock
         self.lock = threading.Condition()
         self.sessions = LiveSessions(sessions, self.lock, clock)
-        self.times = StepTimes()
+        self.times = StepTimes(scheduler.chunk)
         self.stepped = False
         self._generations: dict[Sequence, Generation] = {}
         self._jobs = Jobs()
-        self._draining = False
+        self._refusal: EngineError | None = None
         self._closing = False
         self._last_read = 0.0
         self._thread = threading.Thread(target=self._run, name=f"engine {name}", daemon=True)
@@ -93,12 +99,12 @@ class StepLoop:
         Raises:
             ServerBusy: no row is free and the queue is full.
             SessionCapacity: the session is new and every slot holds a live one.
-            ServerShuttingDown: the loop admits nothing any more.
+            EngineError: what `drain` was given; ServerShuttingDown after `close`.
         """
         sequence = generation.sequence
         with self.lock:
-            if self._draining:
-                raise ServerShuttingDown(f"{self._name} takes no more requests")
+            if self._refusal is not None or self._closing:
+                raise self._refused()
             if session_id is not None:
                 sequence.session = self._session(session_id, len(sequence.prompt))
             try:
@@ -125,27 +131,31 @@ class StepLoop:
         """Run a job on the engine thread, one piece between two steps, and wait for its end.
 
         Raises:
-            ServerShuttingDown: the loop closes before it is done.
+            EngineError: the loop closes before it is done; see `submit`.
             Exception: what a piece raised.
         """
         job = Job(pieces)
         with self.lock:
             if self._closing:
-                raise ServerShuttingDown(f"{self._name} takes no more requests")
+                raise self._refused()
             self._jobs.add(job)
             self.lock.notify()
         job.wait()
 
-    def drain(self) -> None:
-        """Admit nothing new and refuse what waits; what runs goes on. Idempotent."""
+    def drain(self, refusal: EngineError) -> None:
+        """Admit nothing new and refuse what waits; what runs goes on. Idempotent.
+
+        Args:
+            refusal: what is raised to those who wait or come; the first one given holds.
+        """
         with self.lock:
-            self._draining = True
-            self._refuse_waiting()
+            self._refusal = self._refusal or refusal
+            self._refuse_waiting(self._refusal)
 
     def close(self) -> None:
         """End every generation, session and the thread. Idempotent."""
         with self.lock:
-            self._draining = self._closing = True
+            self._closing = True
             self.lock.notify()
         self._thread.join()
 
@@ -177,10 +187,12 @@ class StepLoop:
                     self._jobs.give_up(GenerationFailed("a step failed beside it"))
                 self._start_over()
         with self.lock:
-            self._refuse_waiting()
+            refusal = self._refused()
+            self._refuse_waiting(refusal)
             stopped = f"{self._name} stopped serving before the answer was complete"
-            self._fail_running(Failed(stopped, shutting_down=True))
-            self._jobs.give_up(ServerShuttingDown(f"{self._name} takes no more requests"))
+            ends_with_server = isinstance(refusal, ServerShuttingDown)
+            self._fail_running(Failed(stopped, shutting_down=ends_with_server))
+            self._jobs.give_up(refusal)
             self.sessions.clear()
 
     def _wait(self, in_flight: InFlight | None) -> bool:
@@ -218,7 +230,7 @@ class StepLoop:
                 "%s cannot start over after a failed step; it serves no more", self._name
             )
             with self.lock:
-                self._draining = self._closing = True
+                self._closing = True
 
     def _plan(self) -> PlannedStep | None:
         if self._row_limit is not None:
@@ -282,6 +294,9 @@ class StepLoop:
             sequence = generation.sequence
             if sequence.over:
                 continue
+            if not token.finite:
+                self._fail_numbers(generation)
+                continue
             end = generation.take(token)
             if end is not None:
                 with self.lock:
@@ -290,6 +305,14 @@ class StepLoop:
                 generation.stream.put(end)
         self._measure(in_flight)
 
+    def _fail_numbers(self, generation: Generation) -> None:
+        """End a generation whose scores are no numbers, and keep nothing of what it computed."""
+        _log.error("%s computed scores that are no numbers; the request ends here", self._name)
+        with self.lock:
+            self._drop(generation.sequence, lost=True)
+            self._announce_admitted()
+        generation.stream.put(Failed("the model computed scores that are no numbers"))
+
     def _measure(self, in_flight: InFlight) -> None:
         """Take the time since the step could begin: its dispatch, or the end of the one before."""
         now, step = self._clock(), in_flight.step
@@ -297,7 +320,7 @@ class StepLoop:
         self._last_read = now
         if step.decode or step.prefill is not None:
             self.times.add(
-                now - began, decode_rows=len(step.decode), prefill_tokens=step.prefill_tokens
+                now - began, decodes=bool(step.decode), prefills=step.prefill is not None
             )
 
     def _drop(
@@ -330,9 +353,13 @@ class StepLoop:
             generation.stream.put(end)
             self._drop(generation.sequence, lost=True)
 
-    def _refuse_waiting(self) -> None:
+    def _refused(self) -> EngineError:
+        """Why nothing is admitted any more."""
+        return self._refusal or ServerShuttingDown(f"{self._name} takes no more requests")
+
+    def _refuse_waiting(self, refusal: EngineError) -> None:
         for generation in self._with_row(False):
-            generation.stream.refuse(ServerShuttingDown(f"{self._name} takes no more requests"))
+            generation.stream.refuse(refusal)
             self._drop(generation.sequence)
 
     def _with_row(self, admitted: bool) -> list[Generation]:

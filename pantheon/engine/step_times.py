@@ -14,34 +14,34 @@ _MOST_STEPS: Final = 64
 class StepTimes:
     """Running averages of one model's steps. Seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunk: int) -> None:
+        """Start with nothing measured.
+
+        Args:
+            chunk: tokens of a whole prefill step. One that is filled in part takes as long.
+        """
+        self._chunk = chunk
         self._decode: float | None = None
         self._prefill: float | None = None
-        self._prefill_tokens = 0.0
-        self._prefill_seconds = 0.0
 
-    def add(self, seconds: float, *, decode_rows: int, prefill_tokens: int) -> None:
+    def add(self, seconds: float, *, decodes: bool, prefills: bool) -> None:
         """Take the duration of one step.
 
         The part of a step that both decodes and prefills is its duration without that of a
         decode step alone.
         """
-        if not prefill_tokens:
+        if not prefills:
             self._decode = _average(self._decode, seconds)
             return
-        if decode_rows:
+        if decodes:
             seconds -= self._decode or 0.0
         if seconds > 0:
             self._prefill = _average(self._prefill, seconds)
-            self._prefill_tokens = _MEMORY * self._prefill_tokens + prefill_tokens
-            self._prefill_seconds = _MEMORY * self._prefill_seconds + seconds
 
     @property
     def prefill_tokens_per_s(self) -> float | None:
-        """The rate of prefill; None before one was measured."""
-        if not self._prefill_seconds:
-            return None
-        return self._prefill_tokens / self._prefill_seconds
+        """The rate at which a long prompt is prefilled; None before a step was measured."""
+        return None if self._prefill is None else self._chunk / self._prefill
 
     @property
     def pace(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pantheon.engine import Engine, LoadFailed, LoadFailure, ModelOptions
+from pantheon.engine import Engine, InvalidRequest, LoadFailed, LoadFailure, ModelOptions
 from pantheon.generated.models import LoadModelParams, ModelLoadedStatus, ModelUnloaded
 from pantheon.generated.operations import (
     LoadModel200Json,
@@ -48,12 +48,16 @@ def read_options(params: LoadModelParams) -> ModelOptions:
 
     Raises:
         LoadFailed: the path cannot be that of a file.
+        InvalidRequest: the name cannot be shown in a line of a list or a log.
     """
+    name = model_name(params.name)
+    if name is not None and not (name.isprintable() and name.strip()):
+        raise InvalidRequest("name: expected printable characters and not only blanks")
     if "\0" in params.path:
         raise LoadFailed(LoadFailure.FILE_NOT_FOUND, "path: no file has a name with a NUL in it")
     return ModelOptions(
         path=Path(params.path),
-        name=model_name(params.name),
+        name=name,
         ctx_cap=min(params.ctx_cap, _MOST),
         max_sessions=min(params.max_sessions, _MOST),
         max_concurrent=min(params.max_concurrent, _MOST),

@@ -32,7 +32,7 @@ def restore_session(engine: Engine, request: RestoreSessionRequest) -> RestoreSe
     body = request.body
     session_id = required_session_id(body.session_id, request.x_session_id)
     if not body.blob:
-        raise BadSessionBlob("blob: expected an exported blob in base64, got none")
+        raise BadSessionBlob("blob: expected an exported blob in strict base64")
     _check_tokens(body.tokens)
     held = engine.restore_session(model_name(body.name), session_id, body.blob, body.tokens)
     return RestoreSession200Json(SessionRestored(session_id=session_id, n_tok=held))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
+
+_ONE_SIGNAL_SECONDS: Final = 0.1
 
 _STOP: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -18,9 +22,11 @@ class StopSignals:
     for a wish to run two workers for a while, with the models twice in memory.
     """
 
-    def __init__(self, arbiter: Any) -> None:
+    def __init__(self, arbiter: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._arbiter = arbiter
-        self._draining = False
+        self._clock = clock
+        self._first: tuple[int, float] | None = None
+        """The signal that began the drain, and when."""
 
     def install(self) -> None:
         """Take the signals over, in the arbiter's main thread."""
@@ -29,10 +35,15 @@ class StopSignals:
         # It would run a second server, models and all, beside this one.
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._draining:
-            self._draining = True
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        now = self._clock()
+        if self._first is None:
+            self._first = (number, now)
             self._arbiter.SIG_QUEUE.put_nowait(signal.SIGTERM)
+            return
+        # Who signals a process and then its group, as coreutils' timeout does, means it once.
+        first, began = self._first
+        if number == first and now - began < _ONE_SIGNAL_SECONDS:
             return
         # Told directly, since the arbiter drops a signal that reaches its queue with the first.
         for pid in tuple(self._arbiter.WORKERS):

@@ -34,6 +34,7 @@ from pantheon.http.body import BodyWanted
 from pantheon.http.bounded_socket import BoundedSocket
 from pantheon.http.connection import Connection, GunicornConnection
 from pantheon.http.connection_table import ConnectionTable
+from pantheon.http.log_lines import OneLine
 from pantheon.http.protocol_errors import protocol_answer, raw_response
 from pantheon.http.reception import Reception
 from pantheon.http.served_application import ServedApplication
@@ -96,6 +97,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn carries no types
         logger.handlers = list(self.log.error_log.handlers)
         logger.setLevel(self.log.error_log.level)
         logger.propagate = False
+        for handler in logger.handlers:
+            handler.addFilter(OneLine("pantheon"))
         _allow_descriptors(self.cfg.worker_connections + _OTHER_DESCRIPTORS, self.log)
         super().init_process()
 

@@ -54,6 +54,7 @@ def test_text_is_timed_and_the_role_chunk_is_not_a_token() -> None:
         completion_tokens=3,
         cached_tokens=0,
         computed_tokens=None,
+        text="Once upon",
     )
 
 
@@ -70,9 +71,10 @@ def test_llama_servers_null_content_is_no_token_and_its_timings_are_read() -> No
     assert answer.computed_tokens == 38
 
 
-def test_reasoning_counts_as_text() -> None:
+def test_reasoning_is_timed_as_text_and_is_none_of_the_content() -> None:
     lines = _lines(ROLE, _delta({"reasoning_content": "So"}), END, _usage(), "[DONE]")
-    assert read_answer("server", 0.0, lines).first_token_seconds == 2.0
+    answer = read_answer("server", 0.0, lines)
+    assert (answer.first_token_seconds, answer.text) == (2.0, "")
 
 
 def test_a_lone_token_without_text_is_timed_by_the_finish_reason() -> None:

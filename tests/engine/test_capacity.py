@@ -9,7 +9,7 @@ from pantheon.engine.capacity import PAGE_SIZE, NotEnoughMemory, plan_capacity, 
 
 def test_with_memory_enough_every_row_has_a_whole_window() -> None:
     capacity = plan_capacity(
-        context_length=8192, ctx_cap=0, rows=8, bytes_per_token=1, memory=2**40
+        context_length=8192, ctx_cap=0, rows=8, sessions=0, bytes_per_token=1, memory=2**40
     )
     assert (capacity.window, capacity.rows) == (8192, 8)
     assert capacity.pages * capacity.page_size == 8 * 8192
@@ -18,7 +18,7 @@ def test_with_memory_enough_every_row_has_a_whole_window() -> None:
 def test_the_operators_cap_lowers_the_window_and_never_raises_it() -> None:
     windows = [
         plan_capacity(
-            context_length=8192, ctx_cap=cap, rows=1, bytes_per_token=1, memory=2**40
+            context_length=8192, ctx_cap=cap, rows=1, sessions=0, bytes_per_token=1, memory=2**40
         ).window
         for cap in (100, 10**9)
     ]
@@ -28,7 +28,7 @@ def test_the_operators_cap_lowers_the_window_and_never_raises_it() -> None:
 def test_rows_beyond_what_a_step_takes_are_not_claimed() -> None:
     """`max_concurrent` is what is decoded at once, not what was asked for."""
     capacity = plan_capacity(
-        context_length=128, ctx_cap=0, rows=100, bytes_per_token=1, memory=2**40
+        context_length=128, ctx_cap=0, rows=100, sessions=0, bytes_per_token=1, memory=2**40
     )
     assert capacity.rows == 8
 
@@ -37,7 +37,12 @@ def test_every_row_that_is_claimed_holds_a_whole_window() -> None:
     """Reference, `max_concurrent`: a cap the serve cannot honour is worse than none."""
     token = 1000
     capacity = plan_capacity(
-        context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=3 * 4096 * token
+        context_length=4096,
+        ctx_cap=0,
+        rows=8,
+        sessions=0,
+        bytes_per_token=token,
+        memory=3 * 4096 * token,
     )
     assert (capacity.rows, capacity.window) == (3, 4096)
     assert capacity.pages * capacity.page_size == 3 * 4096
@@ -46,7 +51,12 @@ def test_every_row_that_is_claimed_holds_a_whole_window() -> None:
 def test_the_window_shrinks_only_when_not_even_one_fits() -> None:
     token = 1000
     capacity = plan_capacity(
-        context_length=4096, ctx_cap=0, rows=8, bytes_per_token=token, memory=1024 * token
+        context_length=4096,
+        ctx_cap=0,
+        rows=8,
+        sessions=0,
+        bytes_per_token=token,
+        memory=1024 * token,
     )
     assert (capacity.rows, capacity.window) == (1, 1024)
 
@@ -54,7 +64,12 @@ def test_the_window_shrinks_only_when_not_even_one_fits() -> None:
 def test_less_than_a_page_is_refused() -> None:
     with pytest.raises(NotEnoughMemory, match="at least"):
         plan_capacity(
-            context_length=4096, ctx_cap=0, rows=8, bytes_per_token=1, memory=PAGE_SIZE - 1
+            context_length=4096,
+            ctx_cap=0,
+            rows=8,
+            sessions=0,
+            bytes_per_token=1,
+            memory=PAGE_SIZE - 1,
         )
 
 
@@ -64,7 +79,12 @@ def test_capacity_never_exceeds_memory_and_always_holds_a_window(
 ) -> None:
     try:
         capacity = plan_capacity(
-            context_length=context, ctx_cap=cap, rows=rows, bytes_per_token=7, memory=memory
+            context_length=context,
+            ctx_cap=cap,
+            rows=rows,
+            sessions=0,
+            bytes_per_token=7,
+            memory=memory,
         )
     except NotEnoughMemory:
         return
@@ -107,3 +127,15 @@ def test_states_take_half_of_the_memory_at_most(
 def test_a_model_that_only_attends_has_no_states() -> None:
     plan = plan_states(rows=4, sessions=8, state_bytes=0, memory=0)
     assert (plan.rows, plan.checkpoints, plan.bytes) == (4, 0, 0)
+
+
+def test_sessions_beyond_the_rows_have_a_window_each_where_memory_allows() -> None:
+    """Reference, `max_sessions`: how many conversations may hold KV at once."""
+
+    def pages(memory: int) -> int:
+        return plan_capacity(
+            context_length=128, ctx_cap=0, rows=1, sessions=8, bytes_per_token=1, memory=memory
+        ).pages
+
+    assert pages(2**20) == 8 * 128 // PAGE_SIZE
+    assert pages(5 * PAGE_SIZE) == 5, "as much as there is"

@@ -106,7 +106,7 @@ def test_no_model_is_loaded_while_memory_is_so_short_that_no_prompt_is_admitted(
     pressure = tmp_path / "pressure"
     pressure.write_text("0.99")
     config = EngineConfig(models=(), backend="cpu", build="test", pressure_file=pressure)
-    with pytest.raises(LoadFailed, match="memory is so short") as refused:
+    with pytest.raises(LoadFailed, match="short of memory") as refused:
         load_instance(ModelOptions(path=golden_file("broken/ok.gguf")), config)
     assert refused.value.failure is LoadFailure.NO_CAPACITY
 

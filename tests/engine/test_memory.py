@@ -235,3 +235,19 @@ def test_many_threads_share_one_reading(clock: Clock) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: ladder.level, range(200))) == {Level.ROWS}
     assert host.asked == 1
+
+
+def test_an_idle_server_has_recovered_when_it_is_asked_again(clock: Clock) -> None:
+    """The first request after pressure must not be refused for what is long past."""
+    host = Host(0.99)
+    ladder = MemoryLadder([host], clock=clock)
+    assert ladder.level is Level.REFUSE
+    host.share = 0.1
+    clock.now += 2 * READING_SECONDS
+    assert ladder.level is Level.WINDOW
+    host.share = 0.99
+    clock.now += READING_SECONDS
+    assert ladder.level is Level.REFUSE
+    host.share = 0.1
+    clock.now += 3600
+    assert ladder.level is Level.NORMAL

@@ -45,6 +45,7 @@ class _Model:
         self.id = name
         self.generating = False
         self.drained = False
+        self.refusal: EngineError | None = None
         self.closed = threading.Event()
         self.calls: list[object] = []
         self.largest_blob_bytes = len(name)
@@ -68,8 +69,9 @@ class _Model:
     def watch_session(self, session_id: str) -> Watch:
         raise _Reached((self.id, session_id))
 
-    def drain(self) -> None:
+    def drain(self, refusal: EngineError) -> None:
         self.drained = True
+        self.refusal = self.refusal or refusal
 
     @property
     def idle(self) -> bool:
@@ -459,9 +461,13 @@ def test_a_drain_refuses_what_comes_and_ends_loads(
     for call in (
         lambda: registry.submit(_request("a")),
         lambda: registry.load(_options("d")),
+        lambda: registry.export_session(None, "s"),
+        lambda: registry.restore_session(None, "s", b"", [1]),
+        lambda: registry.watch_session(None, "s"),
     ):
         with pytest.raises(ServerShuttingDown):
             call()
+    assert isinstance(loader.models["a"].refusal, ServerShuttingDown)
     assert loader.models["a"].drained and not loader.models["a"].closed.is_set()
     assert not registry.idle and _listed(registry) == ["a"]
     registry.close()
@@ -478,6 +484,8 @@ def test_a_close_ends_an_unload_that_waits(loader: _Loader, pool: ThreadPoolExec
     registry.close()
     leaving.result(_SOON)
     assert loader.models["a"].closed.is_set()
+    refusal = loader.models["a"].refusal
+    assert isinstance(refusal, ModelNotFound), "the model goes and not the server"
 
 
 def test_a_load_that_ends_after_the_close_is_closed_too() -> None:

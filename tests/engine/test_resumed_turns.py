@@ -118,6 +118,18 @@ def test_sessions_see_nothing_of_each_other(model: LiveModel) -> None:
         model.loop.sessions.release(name)
 
 
+def test_what_is_asked_for_and_not_used_costs_no_session_its_cache(model: LiveModel) -> None:
+    """A large `max_tokens` is a promise of pages, and takes none from others until it is used."""
+    history = _IDS[400:500]
+    model.ask(history, "quiet")
+    greedy = [model.start(_IDS[:20], limit=480) for _ in range(8)]
+    for turn in greedy:
+        assert turn.generation.stream.wait_admitted(60)
+        turn.generation.stream.cancel()
+    assert model.ask([*history, 5], "quiet").cached == len(history)
+    model.loop.sessions.release("quiet")
+
+
 def test_a_restored_session_goes_on_as_the_exported_one(model: LiveModel) -> None:
     """Scenario 162: the next turn is resumed and equals that of the session never exported."""
     model.loop.sessions.release("edit")

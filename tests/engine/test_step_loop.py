@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pantheon.engine.answer import Answer
-from pantheon.engine.cache import PagePool
+from pantheon.engine.cache import PagePool, PrefixCache, SessionTable
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import Constraint
 from pantheon.engine.errors import ServerBusy, ServerShuttingDown
@@ -49,9 +49,10 @@ class _Decoder:
 @dataclass
 class _Tokens:
     values: list[int]
+    finite: bool = True
 
     def read(self) -> list[SampledToken]:
-        return [SampledToken(value) for value in self.values]
+        return [SampledToken(value, finite=self.finite) for value in self.values]
 
 
 @dataclass
@@ -63,6 +64,7 @@ class _Runner:
     fail_at: int | None = None
     resets: int = 0
     fail_reset: bool = False
+    finite: bool = True
     started: list[int] = field(default_factory=list)
     masks: list[TokenMask | None] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ class _Runner:
     ) -> _Tokens:
         self.masks.append(mask)
         self._step("prefill", (row,))
-        return _Tokens([start + len(tokens)])
+        return _Tokens([start + len(tokens)], self.finite)
 
     def decode(
         self,
@@ -99,6 +101,21 @@ class _Runner:
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
         self.started.append(row)
+
+    def load_state(self, row: int, slot: int | None) -> None:
+        assert slot is None
+
+    def save_state(self, row: int, slot: int) -> None:
+        raise AssertionError("there are no recurrent layers")
+
+    def copy_page(self, source: int, target: int) -> None:
+        raise AssertionError("nothing is cached without a session")
+
+    def read_page(self, page: int) -> Listed[np.ndarray]:
+        raise AssertionError("nobody exports anything")
+
+    def write_page(self, page: int, content: Listed[np.ndarray]) -> None:
+        raise AssertionError("nobody restores anything")
 
     def reset(self) -> None:
         self.resets += 1
@@ -132,7 +149,7 @@ class _Bench:
             stop_repetition=False,
         )
         sampling = RowSampling(0.0, 1.0, 0, 0)
-        self.loop.submit(Generation(sequence, sampling, answer, stream, 64, constraint))
+        self.loop.submit(Generation(sequence, sampling, answer, stream, lambda: 64, constraint))
         return stream
 
 
@@ -143,9 +160,11 @@ def _bench(
     queue_wait_s: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[_Bench]:
-    scheduler = Scheduler(rows=rows, queue_depth=queue_depth, chunks=(8,), pool=PagePool(16, 4))
+    cache = PrefixCache(PagePool(16, 4))
+    scheduler = Scheduler(rows=rows, queue_depth=queue_depth, chunk=8, cache=cache)
+    table = SessionTable(max_sessions=2, idle_ttl_s=60.0, watch_grace_s=5.0, forget=cache.forget)
     runner = _Runner()
-    loop = StepLoop("tiny", runner, scheduler, queue_wait_s=queue_wait_s, clock=clock)
+    loop = StepLoop("tiny", runner, scheduler, table, queue_wait_s=queue_wait_s, clock=clock)
     try:
         yield _Bench(loop, runner, scheduler)
     finally:
@@ -257,6 +276,19 @@ def test_a_failed_step_ends_its_requests_and_the_next_is_served() -> None:
         assert isinstance(_all_events(failing)[-1], Failed)
         assert _text(_all_events(waiting)) == "3 4 "
         assert bench.runner.resets == 1
+
+
+def test_scores_that_are_no_numbers_fail_their_request_alone() -> None:
+    """Reference, 500 `server_error`: generation failed; never an empty answer that looks whole."""
+    with _bench() as bench:
+        bench.runner.finite = False
+        bench.runner.gate.set()
+        failed = bench.submit(prompt=2, limit=3)
+        assert isinstance(_all_events(failed)[-1], Failed)
+        bench.runner.finite = True
+        assert isinstance(_all_events(bench.submit(prompt=2, limit=3))[-1], Finished)
+        assert bench.runner.resets == 0
+        bench.scheduler.check()
 
 
 def test_a_loop_that_cannot_start_over_ends_everything_instead_of_hanging() -> None:

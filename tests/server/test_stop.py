@@ -236,6 +236,18 @@ def test_two_signals_in_a_row_are_two() -> None:
         wait_gone(server, 4)
 
 
+def test_one_signal_that_comes_twice_at_once_is_one() -> None:
+    """As from a wrapper that signals the process and then its group."""
+    with start_server() as server, connect(server, timeout=20) as sock:
+        head = begin(server, sock, stream_request("slow 100", max_tokens=15))
+        os.kill(server.pid, signal.SIGINT)
+        time.sleep(0.01)
+        os.kill(server.pid, signal.SIGINT)
+        events = events_of(parse_answer(head + read_all(sock)).body)
+        assert sum('"content"' in event for event in events) == 15
+        wait_gone(server, 6)
+
+
 def test_quit_ends_at_once() -> None:
     with start_server() as server, connect(server, timeout=20) as sock:
         begin(server, sock)

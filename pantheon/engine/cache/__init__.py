@@ -8,8 +8,9 @@ from pantheon.engine.cache.checkpoints import (
 )
 from pantheon.engine.cache.conversation import Conversation, common_prefix
 from pantheon.engine.cache.history import Continued, continue_history
+from pantheon.engine.cache.lease import Lease
 from pantheon.engine.cache.pages import PagePool
-from pantheon.engine.cache.prefix_cache import MOST_CONVERSATIONS, Lease, PrefixCache
+from pantheon.engine.cache.prefix_cache import MOST_CONVERSATIONS, PrefixCache
 from pantheon.engine.cache.references import ReferencePool
 from pantheon.engine.cache.sessions import Session, SessionSlotsFull, SessionTable
 

@@ -13,7 +13,8 @@ from typing import Final
 CHECKPOINT_GRID: Final = 64
 """Tokens between the positions at which a prompt may be cut for a checkpoint."""
 
-_NEWEST_KEPT: Final = 4
+_NEWEST_KEPT: Final = 3
+_KEPT_INSIDE_PROMPT: Final = 2
 _MOST_KEPT: Final = 16
 
 
@@ -40,12 +41,20 @@ def checkpoint_positions(start: int, prompt_tokens: int, every: int) -> tuple[in
     return tuple(sorted(position for position in wanted if start < position < prompt_tokens))
 
 
-def worth_keeping(checkpoints: Iterable[Checkpoint], every: int) -> tuple[Checkpoint, ...]:
-    """Those that a conversation goes on with: the newest, and the older ones every `every`."""
+def worth_keeping(
+    checkpoints: Iterable[Checkpoint], prompt_tokens: int, every: int
+) -> tuple[Checkpoint, ...]:
+    """Those that a conversation goes on with.
+
+    The newest, for a turn that goes on; the last two inside the prompt, for one that drops the
+    answer; and older ones every `every` tokens, for one that was edited.
+    """
     ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.tokens)
-    newest = ordered[-_NEWEST_KEPT:]
-    older = [old for old in ordered[:-_NEWEST_KEPT] if old.tokens % every == 0]
-    return (*older[-(_MOST_KEPT - _NEWEST_KEPT) :], *newest)
+    inside = [one for one in ordered if one.tokens <= prompt_tokens]
+    kept = {*ordered[-_NEWEST_KEPT:], *inside[-_KEPT_INSIDE_PROMPT:]}
+    older = [one for one in ordered if one not in kept and one.tokens % every == 0]
+    kept.update(older[-(_MOST_KEPT - len(kept)) :])
+    return tuple(one for one in ordered if one in kept)
 
 
 def latest(checkpoints: Iterable[Checkpoint], tokens: int) -> Checkpoint | None:

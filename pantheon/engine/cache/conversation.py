@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pantheon.engine.cache.checkpoints import Checkpoint
@@ -38,8 +38,10 @@ class Conversation:
 
         It is when it has the whole prompt of the last turn, perhaps without the opening of the
         answer: the client has gone on, has left the answer's reasoning out, or tries again.
+        A short prompt is not mistaken for another for the sake of a common beginning.
         """
-        return tokens >= min(self.held, self.prompt_tokens - _GENERATION_PROMPT_TOKENS)
+        opening = min(_GENERATION_PROMPT_TOKENS, self.prompt_tokens // 2)
+        return tokens >= min(self.held, self.prompt_tokens - opening)
 
 
 def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
@@ -52,3 +54,21 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     while start < most and left[start] == right[start]:
         start += 1
     return min(start, most)
+
+
+def shared_tokens(
+    tokens: Sequence[int], conversations: Iterable[Conversation]
+) -> dict[Conversation, int]:
+    """Of how many leading tokens each conversation holds the KV."""
+    return {
+        conversation: common_prefix(tokens, conversation.tokens[: conversation.held])
+        for conversation in conversations
+    }
+
+
+def continued(shares: Mapping[Conversation, int]) -> Conversation | None:
+    """The conversation that shares most, if what shares so many tokens is its next turn."""
+    nearest = max(shares, key=shares.__getitem__, default=None)
+    if nearest is None or not nearest.is_continued_at(shares[nearest]):
+        return None
+    return nearest

@@ -22,11 +22,16 @@ class Sampled:
     def read(self) -> list[SampledToken]:
         """Wait for the step and return its tokens."""
         tokens = np.asarray(self._chosen.tokens).tolist()
+        finite = np.asarray(self._chosen.finite).tolist()
         if all(row.top_logprobs is None for row in self._rows):
-            return [SampledToken(token) for token in tokens[: len(self._rows)]]
+            count = len(self._rows)
+            return [
+                SampledToken(token, finite=is_finite)
+                for token, is_finite in zip(tokens[:count], finite[:count], strict=True)
+            ]
         chosen, top, top_tokens = (np.asarray(part) for part in self._chosen.logprobs)
         return [
-            SampledToken(tokens[index])
+            SampledToken(tokens[index], finite=finite[index])
             if row.top_logprobs is None
             else SampledToken(
                 tokens[index],
@@ -38,6 +43,7 @@ class Sampled:
                         strict=True,
                     )
                 ),
+                finite[index],
             )
             for index, row in enumerate(self._rows)
         ]

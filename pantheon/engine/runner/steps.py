@@ -44,10 +44,15 @@ class ChoiceBatch(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What a step chose, a row an entry."""
+    """What a step chose, a row an entry.
+
+    Attributes:
+        finite: whether the row's scores are numbers; its token means nothing where they are not.
+    """
 
     tokens: Int[Array, " batch"]
     logprobs: Logprobs
+    finite: Bool[Array, " batch"]
 
 
 def _choose(
@@ -57,7 +62,9 @@ def _choose(
     choice: ChoiceBatch,
 ) -> Chosen:
     tokens = sample(adjust(logits, counts, bias, choice.adjustment), choice.sampling)
-    return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted))
+    # The largest score: one that is no number makes it none, -inf of padding does not.
+    finite = jnp.isfinite(jnp.max(logits, axis=-1))
+    return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted), finite)
 
 
 def start_row_step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from pantheon.engine.cache import PrefixCache, checkpoint_positions
+from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_positions
 from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
 
@@ -42,7 +42,8 @@ class Scheduler:
                 decode.
         """
         self._cache = cache
-        self._chunk = chunk
+        self.chunk = chunk
+        """Tokens of a prefill step, and the grid on which they stand."""
         self._queue_depth = queue_depth
         self._free_rows = list(range(rows - 1, -1, -1))
         self._rows = rows
@@ -92,8 +93,8 @@ class Scheduler:
         follow a chunk without another: a long prompt slows a running stream, and does not stop it.
         """
         self._admit()
-        saves, self._saves = tuple(self._saves), []
         decode = tuple(self._plan_decode())
+        saves, self._saves = tuple(self._saves), []
         prefill = None
         if self._owed and decode:
             self._owed -= 1
@@ -151,7 +152,10 @@ class Scheduler:
         assert len(set(written)) == len(written), "two sequences may write to one page"
         for sequence in running:
             held = len(sequence.pages) * self._cache.pool.page_size
-            assert not sequence.over and sequence.computed <= sequence.most_held <= held
+            assert not sequence.over and sequence.computed <= min(sequence.most_held, held)
+            assert sequence.lease is not None, "an admitted sequence has a lease"
+            sure = len(sequence.pages) + sequence.lease.promised
+            assert sequence.most_held <= sure * self._cache.pool.page_size
             assert sequence.sampled <= sequence.limit
             assert sequence.cached < len(sequence.prompt), "nothing was left to compute"
         assert all(not waiting.over and waiting.row is None for waiting in self._waiting)
@@ -210,7 +214,7 @@ class Scheduler:
         lease = sequence.lease
         assert lease is not None and sequence.row is not None, "an admitted sequence has both"
         start, size = sequence.computed, len(sequence.prompt)
-        stop = min(start - start % self._chunk + self._chunk, size)
+        stop = min(start - start % self.chunk + self.chunk, size)
         save_state = None
         if self._cache.recurrent and sequence.session is not None:
             kept = checkpoint_positions(start, size, self._cache.checkpoint_every)
@@ -244,7 +248,12 @@ class Scheduler:
     def _plan_decode(self) -> Iterable[DecodeRow]:
         for sequence in self._decoding:
             if sequence.sampled < sequence.limit:
-                assert sequence.row is not None, "an admitted sequence has a row"
+                assert sequence.row is not None and sequence.lease is not None, "admitted"
+                self._cache.extend(sequence.lease, sequence.computed + 1)
+                # The token that ends a turn may be fed before it is read, and be another in the
+                # next prompt: from here at most the grid is computed again.
+                if sequence.computed % CHECKPOINT_GRID == 0:
+                    self._save_state(sequence, sequence.row, sequence.computed)
                 yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed)
                 sequence.computed += 1
                 sequence.sampled += 1

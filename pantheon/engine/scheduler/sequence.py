@@ -18,7 +18,7 @@ class Sequence:
         session: whose cache it resumes from and is kept in; None reuses and leaves nothing.
         answer_ends: numbers of leading tokens at which an earlier answer ends, rising.
         row: its decode row while it is admitted.
-        lease: the pages it holds while it is admitted, enough for prompt and limit.
+        lease: the pages it holds and is promised while it is admitted.
         computed: leading tokens whose KV is cached or computed by some planned step.
         sampled: tokens that planned steps sample.
         cached: prompt tokens that need not be computed, known once it is admitted.

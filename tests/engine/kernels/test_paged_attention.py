@@ -42,6 +42,25 @@ def test_equals_textbook_attention(case: Case, implementation: object) -> None:
     np.testing.assert_allclose(found, _softmax_attention(case, arguments), atol=2e-6)
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+@pytest.mark.parametrize("implementation", [reference, paged_attention])
+def test_what_others_left_in_the_last_page_changes_nothing(
+    case: Case, poison: float, implementation: object
+) -> None:
+    """Pages are reused as they are; a restored session may have put anything into them."""
+    assert callable(implementation)
+    arguments = case.arguments()
+    _, keys, values, tables, _, lengths = arguments
+    for row, length in enumerate(lengths):
+        used = length % case.page_size
+        if used:
+            page = tables[row, length // case.page_size]
+            keys[page, :, used:] = values[page, :, used:] = poison
+    found = implementation(*map(jnp.asarray, arguments), scale=case.head_dim**-0.5)
+    np.testing.assert_allclose(found, _softmax_attention(case, arguments), atol=2e-6)
+
+
 def test_a_row_is_bitwise_the_same_alone_and_in_company() -> None:
     case = CASES[1]
     arguments = [jnp.asarray(argument) for argument in case.arguments()]

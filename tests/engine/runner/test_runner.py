@@ -307,3 +307,16 @@ def test_penalties_count_the_answer_and_not_the_prompt() -> None:
     assert set(run(0.0, 0.0, 6)) == {5}
     assert run(0.0, 2.0, 12).count(6) > 0, "the count of token 5 grows until 6 is better"
     assert set(run(2.0, 0.0, 6)) == {5}, "a presence counts once, and 2 is not enough here"
+
+
+def test_scores_that_are_no_numbers_are_said_to_be_none() -> None:
+    """A page may hold anything; an answer made of it must fail and not look empty."""
+    runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
+    prompt = golden_arrays("models/llama-smollm.npz")["ids"].tolist()
+    (sound,) = runner.prefill(prompt, 0, [0], 0, _GREEDY).read()
+    assert sound.finite
+    runner.write_page(0, [np.full_like(part, np.nan) for part in runner.empty_page()])
+    for sampling in (_GREEDY, RowSampling(0.0, 1.0, 0, 0, top_logprobs=1)):
+        (broken,) = runner.decode([0], [len(prompt)], [[0]], [sampling]).read()
+        assert not broken.finite
+    runner.reset()

@@ -35,11 +35,11 @@ class _Running:
 class _Traffic(RuleBasedStateMachine):
     """As the step loop does it: at most one step is dispatched ahead of the one that is read."""
 
-    page_size, chunk, longest, slots = 4, 8, 30, 0
+    page_size, chunk, longest, slots, repeated = 4, 8, 30, 0, 1
 
-    @initialize(pages=st.integers(0, 12))
-    def start(self, pages: int) -> None:
-        total = _WINDOW_PAGES + pages
+    @initialize(spare=st.sampled_from([0, 0, 3, 12]))
+    def start(self, spare: int) -> None:
+        total = _WINDOW_PAGES + spare
         self.device = ToyDevice(rows=_ROWS, pages=total, page_size=self.page_size, slots=self.slots)
         slots = ReferencePool(self.slots) if self.slots else None
         self.cache = PrefixCache(PagePool(total, self.page_size), slots, checkpoint_every=64)
@@ -77,7 +77,7 @@ class _Traffic(RuleBasedStateMachine):
         earlier = earlier[: max(len(earlier) - cut, 0)]
         if len(earlier) > self.longest:
             earlier = earlier[: self.longest // 2]
-        prompt = (earlier + tuple(new * (1 + self.longest // 60)))[: self.longest] or (1,)
+        prompt = (earlier + tuple(new * self.repeated))[: self.longest] or (1,)
         sequence = Sequence(prompt, limit, self.now)
         try:
             if session is not None:
@@ -227,7 +227,7 @@ class _Traffic(RuleBasedStateMachine):
 
 
 class _RecurrentTraffic(_Traffic):
-    page_size, chunk, longest, slots = 16, 32, 180, 7
+    page_size, chunk, longest, slots, repeated = 16, 32, 180, 7, 8
 
 
 _SETTINGS = settings(

@@ -5,14 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pantheon.engine.cache import PagePool
+from pantheon.engine.cache import PagePool, PrefixCache
 from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence, StepPlan
-from pantheon.engine.scheduler.scheduler import chunk_size
 
 
-def _scheduler(rows: int = 2, queue_depth: int = 4, pages: int = 16) -> Scheduler:
-    pool = PagePool(total=pages, page_size=4)
-    return Scheduler(rows=rows, queue_depth=queue_depth, chunks=(4, 8), pool=pool)
+def _scheduler(
+    rows: int = 2, queue_depth: int = 4, pages: int = 16, chunk: int = 8, pace: int = 0
+) -> Scheduler:
+    cache = PrefixCache(PagePool(total=pages, page_size=4))
+    return Scheduler(rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, pace=pace)
 
 
 def _sequence(prompt: int, limit: int = 4, queued_at: float = 0.0) -> Sequence:
@@ -44,6 +45,7 @@ def test_a_prompt_is_prefilled_in_chunks_and_then_decoded_to_its_limit() -> None
 
 
 def test_a_running_row_decodes_beside_every_chunk_of_a_long_prompt() -> None:
+    """Scenario 173: a long prefill freezes no stream."""
     scheduler = _scheduler()
     short, long = _sequence(prompt=2, limit=9), _sequence(prompt=30, limit=1)
     scheduler.submit(short)
@@ -52,8 +54,92 @@ def test_a_running_row_decodes_beside_every_chunk_of_a_long_prompt() -> None:
     for _ in range(3):
         plan = _plan(scheduler)
         assert plan.prefill is not None and plan.prefill.sequence is long
-        assert len(plan.prefill.tokens) == 4, "the largest chunk, 8, would hold the row up longer"
         assert [row.sequence for row in plan.decode] == [short]
+
+
+@pytest.mark.parametrize("pace", [0, 1, 3])
+def test_the_pace_is_kept_between_chunks(pace: int) -> None:
+    """A running row gets pace + 1 decode steps for every chunk (scenario 173)."""
+    scheduler = _scheduler(pages=64, pace=pace)
+    scheduler.submit(_sequence(prompt=2, limit=60))
+    _plan(scheduler)
+    long = _sequence(prompt=60, limit=1)
+    scheduler.submit(long)
+    steps = []
+    while not long.sampled:
+        plan = _plan(scheduler)
+        assert len(plan.decode) == 1, "the running row is in every step"
+        steps.append(plan.prefill is not None)
+    # The chunk before the row decoded owes its steps too.
+    assert steps == [*[False] * pace, *([True, *[False] * pace] * 8)[: -pace or None]]
+
+
+def test_a_lone_prompt_is_not_held_up_by_the_pace() -> None:
+    scheduler = _scheduler(pace=64)
+    scheduler.submit(_sequence(prompt=24))
+    for _ in range(3):
+        assert _plan(scheduler).prefill is not None
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_short_prompt_waits_for_one_chunk_of_each_other_at_most(others: int) -> None:
+    """Scenario 174: it does not starve behind running prefills."""
+    scheduler = _scheduler(rows=others + 1, pages=200)
+    for _ in range(others):
+        scheduler.submit(_sequence(prompt=100))
+        _plan(scheduler)
+    short = _sequence(prompt=5)
+    scheduler.submit(short)
+    chunks = 0
+    while not short.sampled:
+        chunks += _plan(scheduler).prefill is not None
+    assert chunks <= others + 1
+
+
+@given(
+    st.integers(1, 20),
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=4),
+)
+def test_chunks_never_cross_the_grid_and_cover_every_prompt(
+    chunk: int, prompts: list[tuple[int, int]]
+) -> None:
+    """One position is computed by one program at one place in it, alone and in company."""
+    scheduler = _scheduler(rows=4, pages=200, chunk=chunk)
+    sequences = [_sequence(*prompt) for prompt in prompts]
+    covered: dict[Sequence, int] = dict.fromkeys(sequences, 0)
+    for sequence in sequences:
+        scheduler.submit(sequence)
+    while (plan := scheduler.plan()) is not None:
+        if plan.prefill is None:
+            continue
+        part = plan.prefill
+        end = part.start + len(part.tokens)
+        assert part.tokens and part.start // chunk == (end - 1) // chunk
+        assert part.start == covered[part.sequence] and part.first == (part.start == 0)
+        covered[part.sequence] = end
+        assert part.last == (end == len(part.sequence.prompt))
+        assert end % chunk == 0 or part.last, "a chunk is as long as the grid allows"
+    assert covered == {sequence: len(sequence.prompt) for sequence in sequences}
+
+
+def test_fewer_rows_are_served_under_pressure_and_all_of_them_afterwards() -> None:
+    """The memory ladder clamps the rows; what runs goes on."""
+    scheduler = _scheduler(rows=3)
+    sequences = [_sequence(prompt=2) for _ in range(4)]
+    for sequence in sequences[:2]:
+        scheduler.submit(sequence)
+    scheduler.row_limit = 1
+    scheduler.submit(sequences[2])
+    scheduler.submit(sequences[3])
+    _plan(scheduler)
+    assert [s.row is not None for s in sequences] == [True, True, False, False]
+    scheduler.finish(sequences[0])
+    assert sequences[2].row is None, "one runs, and one may"
+    scheduler.finish(sequences[1])
+    assert sequences[2].row is not None and sequences[3].row is None
+    scheduler.row_limit = 3
+    _plan(scheduler)
+    assert sequences[3].row is not None
 
 
 def test_rows_are_given_first_come_first_served() -> None:
@@ -100,7 +186,12 @@ def test_pages_cover_prompt_and_limit_so_that_decode_never_lacks_one() -> None:
     scheduler = _scheduler()
     sequence = _sequence(prompt=4, limit=5)
     scheduler.submit(sequence)
-    assert len(sequence.pages) == 2, "4 + 5 - 1 tokens, 4 a page: the last one is never fed"
+    assert sequence.lease is not None
+    held, promised = len(sequence.pages), sequence.lease.promised
+    assert (held, promised) == (1, 1), "4 + 5 - 1 tokens, 4 a page: the last one is never fed"
+    _plan(scheduler)
+    row = _plan(scheduler).decode[0]
+    assert (row.position, len(row.pages), sequence.lease.promised) == (4, 2, 0)
 
 
 def test_a_sequence_that_fits_no_pool_is_refused() -> None:
@@ -128,30 +219,6 @@ def test_finish_is_idempotent_and_frees_the_row_at_once() -> None:
     scheduler.plan()
     assert second.row == 0
     scheduler.check()
-
-
-@pytest.mark.parametrize(
-    ("remaining", "expected"),
-    [
-        (1, 1),
-        (31, 31),
-        (32, 32),
-        (37, 32),
-        (64, 64),
-        (100, 100),
-        (200, 128),
-        (300, 300),
-        (900, 512),
-    ],
-)
-def test_a_chunk_is_never_mostly_padding(remaining: int, expected: int) -> None:
-    assert chunk_size((32, 128, 512), remaining) == expected
-
-
-@given(st.integers(1, 5000))
-def test_chunks_make_progress_and_fit(remaining: int) -> None:
-    size = chunk_size((32, 128, 512), remaining)
-    assert 1 <= size <= min(remaining, 512)
 
 
 class _Traffic(RuleBasedStateMachine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tests.server.models import serve_tiny
-from tests.server.stress.run import ENVIRONMENT, OPTIONS, Checkpoint, stress
+from tests.server.stress.run import ENVIRONMENT, OPTIONS, WARM, Checkpoint, stress
 
 
 def tell(checkpoint: Checkpoint) -> None:
@@ -25,7 +25,10 @@ def main() -> int:
         report = stress(server, requests, tell)
     for kind, count in sorted(report.counts.items()):
         print(f"{count:6} {kind}")
-    print(f"{requests} requests in {report.seconds:.1f} s")
+    print(
+        f"{requests} requests in {report.seconds:.1f} s; resident memory grew by "
+        f"{report.growth / 2**20:.1f} MiB after the first {WARM}"
+    )
     return 0
 
 

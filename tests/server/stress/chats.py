@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from random import Random
+from string import ascii_lowercase
 from typing import Any
 
 from tests.server.stress.wire import Call, call
 from tests.server.wire import CHAT, Answer, events_of
 
-WINDOW = 512
-"""Tokens; small, so that conversations reach its end and pages are short."""
+WINDOW = 768
+"""Tokens; small, so that conversations reach its end and their pages run out."""
 
-_WORDS = (
+_TEXT = (
     "river stone garden window paper music forest letter winter bridge summer engine market "
     "silver doctor island kitchen village mountain morning picture station teacher weather"
-).split()
+)
+_WORDS = _TEXT.split()
 _ENDS = {"stop", "length", "repetition_loop"}
 
 CANARIES: dict[str, dict[str, Any]] = {
@@ -26,12 +28,10 @@ CANARIES: dict[str, dict[str, Any]] = {
 }
 """Requests whose answers never change, whatever else runs and whatever was cached before."""
 
-_CANARY_TEXT = " ".join(_WORDS)
-
 
 def canary(name: str, stream: bool) -> dict[str, Any]:
     """The body of a canary."""
-    message = {"role": "user", "content": _CANARY_TEXT}
+    message = {"role": "user", "content": _TEXT}
     return {"messages": [message], "stream": stream, **CANARIES[name]}
 
 
@@ -80,7 +80,20 @@ def chat(body: dict[str, Any], *, refusals: frozenset[str] = frozenset()) -> Cal
 
 def overflow(random: Random) -> Call:
     """A prompt beyond the window."""
-    text = sentence(random) + " word" * WINDOW
+    return _over_budget(random, sentence(random) + " word" * WINDOW)
+
+
+def unseen_words(random: Random) -> Call:
+    """A prompt beyond the window whose words fill the cache of the tokenizers library.
+
+    It keeps the first 10,000 words that it merges, some 7 MB, and the model's answers, sent back,
+    are full of words.
+    """
+    words = ("".join(random.choices(ascii_lowercase, k=20)) for _ in range(12_000))
+    return _over_budget(random, " ".join(words))
+
+
+def _over_budget(random: Random, text: str) -> Call:
     body = {
         "messages": [{"role": "user", "content": text}],
         "session_id": "overflow",

@@ -50,6 +50,7 @@ class Client:
         self._canaries = canaries
         self._made = 0
         self._open: dict[str, list[dict[str, str]]] = {}
+        self._begun = {*SHARED, "canary", "overflow"}
 
     def act(self) -> None:
         """One request, or the few that belong together."""
@@ -69,9 +70,10 @@ class Client:
         action()
 
     def release_all(self) -> None:
-        """End every session that this client has begun."""
-        for session in (*self._open, *SHARED, "canary", "overflow"):
+        """End every session that this client has begun, also those that it has left."""
+        for session in sorted(self._begun):
             self._released(session)
+        self._begun = {*SHARED, "canary", "overflow"}
         self._open.clear()
 
     def _anonymous(self) -> None:
@@ -81,8 +83,7 @@ class Client:
     def _turn(self) -> None:
         """The next turn of a conversation, the first of a new one, or one that was broken off."""
         if len(self._open) < _MOST_OPEN or self._random.random() < 0.1:
-            self._made += 1
-            self._open[f"{self._number}-{self._made}"] = []
+            self._open[self._new_id()] = []
         session = self._random.choice(list(self._open))
         history = self._open[session]
         messages = [*history, self._user()]
@@ -143,8 +144,7 @@ class Client:
         damaged = self._random.random() < 0.3
         if damaged:
             blob[self._random.randrange(len(blob))] ^= 1 << self._random.randrange(8)
-        self._made += 1
-        target = session if self._random.random() < 0.5 else f"{self._number}-{self._made}"
+        target = session if self._random.random() < 0.5 else self._new_id()
         body = {
             "session_id": target,
             "blob": base64.b64encode(blob).decode(),
@@ -207,6 +207,12 @@ class Client:
         answer = post(self._server, "/session/release", {"session_id": session}, timeout=TIMEOUT_S)
         assert answer.json() == {"released": True, "session_id": session}, answer
         self._count("release", answer)
+
+    def _new_id(self) -> str:
+        self._made += 1
+        session = f"{self._number}-{self._made}"
+        self._begun.add(session)
+        return session
 
     def _user(self) -> dict[str, str]:
         return {"role": "user", "content": sentence(self._random)}

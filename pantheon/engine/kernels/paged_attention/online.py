@@ -80,9 +80,12 @@ def _attend(
         values = jax.lax.dynamic_index_in_dim(value_pages, page, keepdims=False)
         scores = jnp.einsum("hqd,hkd->hqk", query, keys, precision=precision)
         token = index * page_size + jnp.arange(page_size)
-        seen = (token <= positions[:, None]) & (token < length)
+        held = token < length
+        seen = (token <= positions[:, None]) & held
         if window:
             seen &= token > positions[:, None] - window
+        # A weight of zero does not undo what others left past the end: it may be no number.
+        values = jnp.where(held[:, None], values, 0)
         scores = jnp.where(seen, scores, -jnp.inf)
         new_peak = jnp.maximum(peak, jnp.max(scores, axis=-1))
         # A query that has seen nothing yet keeps -inf as its maximum; 0 stands in for it here,
