@@ -83,7 +83,9 @@ def split_rows(weight: Weight | Stack, sizes: tuple[int, ...]) -> tuple[Weight |
     ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
     spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
     if isinstance(weight, PackedMatrix):
-        return tuple(PackedMatrix(weight.data[..., span, :], weight.type, weight.columns) for span in spans)
+        return tuple(
+            PackedMatrix(weight.data[..., span, :], weight.type, weight.columns) for span in spans
+        )
     return tuple(weight[..., span, :] for span in spans)
 
 

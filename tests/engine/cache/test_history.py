@@ -77,7 +77,9 @@ def test_whatever_is_found_the_prompt_spells_the_same(
     talk: tuple[list[int], _History], other: tuple[list[int], _History], cut: int
 ) -> None:
     prompt = [*talk[0][:cut], *other[0]]
-    found = continue_history(prompt, [talk[1], other[1]], lambda ids: [_PIECE_SPELLING[t] for t in ids])
+    found = continue_history(
+        prompt, [talk[1], other[1]], lambda ids: [_PIECE_SPELLING[t] for t in ids]
+    )
     assert _spelled(found.tokens) == _spelled(prompt)
     assert all(0 < end <= len(found.tokens) for end in found.answer_ends)
     assert list(found.answer_ends) == sorted(found.answer_ends)
@@ -113,7 +115,9 @@ def test_a_control_token_is_not_its_text() -> None:
     for in_history, in_prompt in [([spelled_out], [_END]), ([_END], _bytes(b"<end>"))]:
         history = _History((_TURN, *in_history, _TURN), (1 + len(in_history), 2 + len(in_history)))
         prompt = [_TURN, *in_prompt, _TURN]
-        assert continue_history(prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids]) == Continued(tuple(prompt))
+        assert continue_history(
+            prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids]
+        ) == Continued(tuple(prompt))
 
 
 def test_a_prompt_that_cuts_a_token_in_two_is_left_alone() -> None:
@@ -121,15 +125,21 @@ def test_a_prompt_that_cuts_a_token_in_two_is_left_alone() -> None:
     a, ab = _bytes(b"a")[0], _FIRST + 2
     history = _History((_TURN, a), (2,))
     prompt = [_TURN, ab]
-    assert continue_history(prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids]) == Continued((_TURN, ab))
+    assert continue_history(
+        prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids]
+    ) == Continued((_TURN, ab))
 
 
 def test_the_longest_history_wins() -> None:
     talk = (_TURN, *_bytes(b"a"), _FIRST, _FIRST + 1, _END)
     histories = [_History(talk[:3], (3,)), _History(talk, (4, 5)), _History((_TURN,), ())]
     prompt = [_TURN, *_bytes(b"aab"), _END, _TURN]
-    assert continue_history(prompt, histories, lambda ids: [_PIECE_SPELLING[t] for t in ids]).tokens == (*talk, _TURN)
+    assert continue_history(
+        prompt, histories, lambda ids: [_PIECE_SPELLING[t] for t in ids]
+    ).tokens == (*talk, _TURN)
 
 
 def test_without_histories_the_prompt_is_as_it_was() -> None:
-    assert continue_history([1, 2], [], lambda ids: [_PIECE_SPELLING[t] for t in ids]) == Continued((1, 2))
+    assert continue_history([1, 2], [], lambda ids: [_PIECE_SPELLING[t] for t in ids]) == Continued(
+        (1, 2)
+    )
