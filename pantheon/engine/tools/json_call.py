@@ -1,0 +1,227 @@
+"""Reading one object that may be a call in the JSON dialect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+from pantheon.engine.tools.json_reader import JsonReader, json_value
+from pantheon.engine.tools.prose import WHITESPACE
+from pantheon.engine.tools.tool import Tool
+
+_NAME_KEYS: Final = ("name", "function")
+_ARGUMENTS_KEYS: Final = ("arguments", "parameters")
+_OTHER_KEYS: Final = ("id", "type")
+_MAX_SHORT_CHARS: Final = 2048
+"""Longest JSON text of a key or name."""
+
+
+class CallState(Enum):
+    """What is known of the object."""
+
+    UNDECIDED = "undecided"
+    OPEN = "open"
+    CLOSED = "closed"
+    REJECTED = "rejected"
+    """It is no call."""
+    FAILED = "failed"
+    """It is a call that cannot be completed."""
+
+
+class _Expect(Enum):
+    START = "start"
+    KEY = "key or end"
+    COLON = "colon"
+    VALUE = "value"
+    COMMA = "comma or end"
+
+
+class _Role(Enum):
+    """What the value that is being read is for."""
+
+    KEY = "key"
+    NAME = "name"
+    ARGUMENTS = "arguments"
+    OTHER = "other"
+
+
+class JsonCallReader:
+    """Reads an object from its brace on: `{"name" or "function": NAME, "arguments": {...}}`.
+
+    The function may also be an object with a name and arguments, as in OpenAI's format; arguments
+    may be a string that holds the object; `id` and `type` may stand beside them. The call is open
+    once the offered name and the beginning of the arguments are there, whichever comes first.
+    """
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        """Look for a call of `tools`, by name."""
+        self._tools = tools
+        self.state = CallState.UNDECIDED
+        self.tool: Tool | None = None
+        """The called tool, once its name came."""
+        self.has_extra_brace = False
+        """Whether a second brace followed the first."""
+        self.arguments: list[str] = []
+        """JSON text of the arguments that came since the list was emptied."""
+        self.broken_arguments = False
+        """Of a failed call: whether its arguments are what is wrong."""
+        self._level = 0
+        self._expect = _Expect.START
+        self._key = ""
+        self._role = _Role.KEY
+        self._value: JsonReader | None = None
+        self._pieces: list[str] = []
+        self._size = 0
+        self._arguments: JsonReader | None = None
+        self._is_streaming = False
+        self._complete: str | None = None
+
+    @property
+    def in_arguments(self) -> bool:
+        """Whether the arguments are being read."""
+        return self._value is not None and self._value is self._arguments
+
+    @property
+    def has_arguments(self) -> bool:
+        """Whether the arguments began."""
+        return self._arguments is not None
+
+    @property
+    def argument(self) -> str | None:
+        """The argument that is being read, or that broke the call."""
+        reader = self._arguments
+        is_inside = self.in_arguments or self.broken_arguments
+        return reader.path if is_inside and reader is not None else None
+
+    def read(self, text: str, at: int) -> int:
+        """Take text from `at` on; returns where the object ended or broke off, else the end."""
+        while at < len(text) and self.state in (CallState.UNDECIDED, CallState.OPEN):
+            if self._value is not None:
+                at = self._read_value(self._value, text, at)
+            elif text[at] in WHITESPACE:
+                at += 1
+            else:
+                at = self._read_mark(text[at], at)
+        return at
+
+    def closing(self, required: frozenset[str]) -> str | None:
+        """Text that completes the open call, or None where none does."""
+        if self.state is not CallState.OPEN or self._arguments is None:
+            return None
+        if not required <= self._arguments.keys.keys():
+            return None
+        braces = "}" * (self._level + 1)
+        if self.in_arguments:
+            closing = self._arguments.closing()
+            return None if closing is None else closing + braces
+        return braces if self._expect is _Expect.COMMA else None
+
+    def _break(self) -> None:
+        """The text is no such object."""
+        is_open = self.state is CallState.OPEN
+        self.broken_arguments = self.in_arguments
+        self.state = CallState.FAILED if is_open else CallState.REJECTED
+        self._value = None
+
+    def _read_mark(self, mark: str, at: int) -> int:
+        expect = self._expect
+        if expect is _Expect.START:
+            self._expect = _Expect.KEY
+        elif expect is _Expect.VALUE:
+            return self._begin_value(mark, at)
+        elif expect is _Expect.COLON and mark == ":":
+            self._expect = _Expect.VALUE
+        elif expect is _Expect.COMMA and mark == ",":
+            self._expect = _Expect.KEY
+        elif expect in (_Expect.KEY, _Expect.COMMA) and mark == "}":
+            self._close_level()
+        elif expect is _Expect.KEY and mark in "\"'":
+            self._begin(_Role.KEY)
+            return at
+        elif mark == "{" and expect is _Expect.KEY and not self._key and not self.has_extra_brace:
+            self.has_extra_brace = True
+        else:
+            self._break()
+            return at
+        return at + 1
+
+    def _close_level(self) -> None:
+        if self._level:
+            self._level -= 1
+            self._expect = _Expect.COMMA
+        elif self.state is CallState.OPEN:
+            self.state = CallState.CLOSED
+        else:
+            self._break()
+
+    def _begin(self, role: _Role) -> JsonReader:
+        self._role = role
+        self._value = JsonReader(multiline=role is _Role.ARGUMENTS)
+        self._pieces = []
+        self._size = 0
+        return self._value
+
+    def _begin_value(self, mark: str, at: int) -> int:
+        if self._key == "function" and mark == "{" and not self._level and self.tool is None:
+            self._level = 1
+            self._expect = _Expect.KEY
+            return at + 1
+        if self._key in _ARGUMENTS_KEYS and self._arguments is None:
+            self._arguments = self._begin(_Role.ARGUMENTS)
+            if self.tool is not None and mark == "{":
+                self.state = CallState.OPEN
+                self._is_streaming = True
+        elif self._key in _NAME_KEYS and self.tool is None:
+            self._begin(_Role.NAME)
+        else:
+            self._begin(_Role.OTHER)
+        return at
+
+    def _read_value(self, value: JsonReader, text: str, at: int) -> int:
+        piece, at = value.read(text, at)
+        if self._role is _Role.ARGUMENTS and self._is_streaming:
+            self.arguments.append(piece)
+        elif self._role is not _Role.OTHER:
+            self._pieces.append(piece)
+            self._size += len(piece)
+        is_short = self._role in (_Role.KEY, _Role.NAME)
+        if value.failed or (is_short and self._size > _MAX_SHORT_CHARS):
+            self._break()
+        elif value.done:
+            self._value = None
+            self._end_value("".join(self._pieces))
+        return at
+
+    def _end_value(self, written: str) -> None:
+        self._expect = _Expect.COLON if self._role is _Role.KEY else _Expect.COMMA
+        if self._role is _Role.KEY:
+            self._key = json.loads(written)
+            is_known = self._key in (*_NAME_KEYS, *_ARGUMENTS_KEYS, *_OTHER_KEYS)
+            if not is_known and self.state is CallState.UNDECIDED:
+                self._break()
+        elif self._role is _Role.NAME:
+            name: Any = json.loads(written)
+            self.tool = self._tools.get(name) if isinstance(name, str) else None
+            self._open_if_complete(is_possible=self.tool is not None)
+        elif self._role is _Role.ARGUMENTS and not self._is_streaming:
+            self._complete = _object_of(written)
+            self._open_if_complete(is_possible=self._complete is not None)
+
+    def _open_if_complete(self, *, is_possible: bool) -> None:
+        if not is_possible:
+            self._break()
+        elif self.tool is not None and self._complete is not None:
+            self.state = CallState.OPEN
+            self.arguments.append(self._complete)
+
+
+def _object_of(written: str) -> str | None:
+    """The object that complete arguments are, or that stands in them as a string."""
+    if written.startswith('"'):
+        held = json.loads(written).strip(WHITESPACE)
+        written = (json_value(held) if held else "null") or ""
+    if written == "null":
+        return "{}"
+    return written if written.startswith("{") else None
