@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from pantheon.engine.answer_calls import AnswerCalls
 from pantheon.engine.content_logprobs import ContentLogprobs
-from pantheon.engine.events import FinishReason, ReasoningDelta, TextDelta, TokenLogprob
+from pantheon.engine.events import Delta, FinishReason, ReasoningDelta, TextDelta, TokenLogprob
 from pantheon.engine.reasoning import Phase, ReasoningSplitter, ReasoningStart, Split
 from pantheon.engine.repetition import RepetitionDetector
 from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.stop_strings import StopStrings
 from pantheon.engine.tokenizer import TokenBytes
+from pantheon.engine.tools import Text
 
 
 class Decoder(Protocol):
@@ -40,7 +42,7 @@ class Decoder(Protocol):
 class AnswerStep:
     """What one token adds, and the reason when it is the last."""
 
-    deltas: tuple[TextDelta | ReasoningDelta, ...] = ()
+    deltas: tuple[Delta, ...] = ()
     finish_reason: FinishReason | None = None
 
 
@@ -64,6 +66,7 @@ class Answer:
         reasoning: ReasoningStart | None = None,
         top_logprobs: int | None = None,
         stop_repetition: bool = False,
+        calls: AnswerCalls | None = None,
     ) -> None:
         """Start an answer.
 
@@ -77,6 +80,7 @@ class Answer:
             reasoning: how the answer of a think-style template begins; None never splits.
             top_logprobs: alternatives to report for each token; None reports nothing.
             stop_repetition: end an answer that loops.
+            calls: finds tool calls in the content; None takes all of it for text.
         """
         self._decoder = decoder
         self._token_bytes = token_bytes
@@ -89,6 +93,8 @@ class Answer:
         )
         self._repetition = RepetitionDetector() if stop_repetition else None
         self._sent = 0
+        self.calls = calls
+        """The tool calls in the content, where tools are offered."""
         self.tokens = 0
         """Tokens taken so far, an end token included."""
         self.reasoning_tokens = 0
@@ -206,13 +212,33 @@ class Answer:
             self._logprobs.drop(self._splitter.content_at)
 
     def _step(self, reasoning: str, text: str, reason: FinishReason | None) -> AnswerStep:
-        deltas: list[TextDelta | ReasoningDelta] = []
+        deltas: list[Delta] = []
         if reasoning:
             deltas.append(ReasoningDelta(reasoning))
-        self._sent += len(text)
+        if self.calls is None:
+            self._sent += len(text)
+            deltas += self._text_delta(text)
+        else:
+            found = self.calls.push(text) if text else []
+            if reason is not None:
+                found += self.calls.finish(cut=reason != "stop")
+            for delta in found:
+                if isinstance(delta, Text):
+                    self._skip_logprobs(delta.end - len(delta.text))
+                    self._sent = delta.end
+                    deltas += self._text_delta(delta.text)
+                else:
+                    deltas.append(delta)
+        return AnswerStep(tuple(deltas), reason)
+
+    def _text_delta(self, text: str) -> list[Delta]:
+        """Content, and the entries that go with it; nothing where there is neither."""
         logprobs: tuple[TokenLogprob, ...] = ()
         if self._logprobs is not None and self.phase is Phase.CONTENT:
             logprobs = self._logprobs.take(self._splitter.content_at + self._sent)
-        if text or logprobs:
-            deltas.append(TextDelta(text, logprobs))
-        return AnswerStep(tuple(deltas), reason)
+        return [TextDelta(text, logprobs)] if text or logprobs else []
+
+    def _skip_logprobs(self, start: int) -> None:
+        """What stands between the text that was sent and the `start` of the next is a call."""
+        if self._logprobs is not None and start > self._sent:
+            self._logprobs.drop(self._splitter.content_at + start)

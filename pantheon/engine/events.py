@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from pantheon.engine.tools import ToolCallError
+
 LOWEST_LOGPROB: Final = -9999.0
 """Stands for minus infinity, which JSON cannot write."""
 
 FinishReason: TypeAlias = Literal["stop", "length", "repetition_loop"]
+"""Why no further token was sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,35 @@ class ReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallOpened:
+    """A call of an offered tool began.
+
+    Attributes:
+        index: number of the call in its answer, from 0; one that fails keeps its number.
+        id: unique in the conversation.
+    """
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArguments:
+    """More of a call's arguments: those of a closed call join to the JSON text of an object."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallClosed:
+    """A call is complete. A call that was opened and is never closed is none."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of a completion.
 
@@ -85,12 +117,14 @@ class Finished:
         format_closed: whether a complete answer in the requested format was generated; None
             when no format was requested.
         format_relaxed: whether only a part of the requested schema was enforced.
+        tool_call_error: the first call that the model began and did not complete.
     """
 
     finish_reason: FinishReason
     usage: Usage
     format_closed: bool | None = None
     format_relaxed: bool = False
+    tool_call_error: ToolCallError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +140,9 @@ class Failed:
     shutting_down: bool = False
 
 
-Event: TypeAlias = TextDelta | ReasoningDelta | Finished | Failed
+Delta: TypeAlias = (
+    TextDelta | ReasoningDelta | ToolCallOpened | ToolCallArguments | ToolCallClosed
+)
+"""More of an answer."""
+
+Event: TypeAlias = Delta | Finished | Failed

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pantheon.engine.tools import Tool
+
 DEFAULT_MAX_TOKENS: Final = 1024
 """Completion length when the request gives none (reference, request body, `max_tokens`)."""
 
@@ -52,19 +54,35 @@ class JsonFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """Tools that the answer may call (reference, `tools` and `tool_choice`).
+
+    Attributes:
+        tools: one or more, of different names.
+        required: whether the answer must be a call.
+        name: the tool that `tool_choice` names, one of them; None for any.
+    """
+
+    tools: tuple[Tool, ...]
+    required: bool = False
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionRequest:
     """One chat completion.
 
     Attributes:
         model: the routing key; None routes to the default model.
         messages: the conversation as plain mappings with the keys a chat template reads:
-            `role` and `content` (both str), where given `reasoning_content` (str).
-            Strings hold no lone surrogates.
+            `role` and `content` (both str), where given `reasoning_content` (str) and
+            `tool_calls` (a list of whatever was sent). Strings hold no lone surrogates.
         sampling: how tokens are chosen.
         max_tokens: most tokens to generate, in [1, MAX_TOKENS_LIMIT].
         stop: non-empty strings at which the answer ends; they are not part of it.
         top_logprobs: alternatives to report for each token of the answer, in [0, 20]; None
             reports no log-probabilities at all.
+        tool_use: the tools on offer; None for none, also where the conversation has calls.
         response_format: what the answer's form is constrained to; None leaves it free.
         enable_thinking: for think-style templates, True opens a think block and False prefills
             a closed one; None leaves it to the engine's configuration.
@@ -80,6 +98,7 @@ class CompletionRequest:
     max_tokens: int = DEFAULT_MAX_TOKENS
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None
+    tool_use: ToolUse | None = None
     response_format: JsonFormat | None = None
     enable_thinking: bool | None = None
     reasoning_budget: int | None = None

@@ -47,6 +47,7 @@ class JsonCallParser:
         """Look for calls of `tools`."""
         self._tools = {tool.name: tool for tool in tools}
         self._prose = Prose()
+        self._pushed = 0
         self._text = ""
         self._at = 0
         self._calls = 0
@@ -74,6 +75,7 @@ class JsonCallParser:
     def push(self, text: str) -> list[ParserEvent]:
         if self._reader is not None and not self._is_open:
             self._raw.append(self._text[self._start : self._at])
+        self._pushed += len(text)
         self._text = self._text[self._at :] + text
         self._at = self._start = 0
         while self._step():
@@ -96,7 +98,7 @@ class JsonCallParser:
         elif self._skip_to or (self._prose.after_call and self._fenced and FENCE.startswith(rest)):
             rest = ""
         if rest := self._prose.add(rest) + self._prose.finish():
-            events.append(Text(rest))
+            events.append(Text(rest, self._pushed))
         return events
 
     def closing_text(self) -> str | None:
@@ -175,7 +177,11 @@ class JsonCallParser:
         text = self._prose.add(self._text[self._at : end])
         self._at = end
         if text:
-            self._events.append(Text(text))
+            self._events.append(Text(text, self._text_end(end)))
+
+    def _text_end(self, end: int) -> int:
+        """Where the text up to `end` ends in all that was pushed, without held back whitespace."""
+        return self._pushed - len(self._text) + end - self._prose.held
 
     def _take_call(self, reader: JsonCallReader) -> bool:
         self._at = reader.read(self._text, self._at)
@@ -217,7 +223,7 @@ class JsonCallParser:
             self._text = "".join(self._raw)
             self._start = 0
         if text := self._prose.add(self._prefix):
-            self._events.append(Text(text))
+            self._events.append(Text(text, self._text_end(self._start)))
         self._at = self._start
         self._raw = []
         self._reader = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pantheon.engine.tools.call import ToolCallError
@@ -11,9 +11,16 @@ from pantheon.engine.tools.call import ToolCallError
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Content; never empty."""
+    """Content.
+
+    Attributes:
+        text: never empty.
+        end: where it ends in all that was pushed, in characters; whitespace that was left out
+            behind it does not count.
+    """
 
     text: str
+    end: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ def merged(events: Iterable[ParserEvent]) -> list[ParserEvent]:
     for event in events:
         last = result[-1] if result else None
         if isinstance(event, Text) and isinstance(last, Text):
-            result[-1] = Text(last.text + event.text)
+            result[-1] = Text(last.text + event.text, event.end)
         elif (
             isinstance(event, Arguments)
             and isinstance(last, Arguments)

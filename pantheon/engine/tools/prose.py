@@ -27,6 +27,11 @@ class Prose:
         """Whether nothing but spaces stands before this place in its line."""
         return self._ends_line or self._after_call
 
+    @property
+    def held(self) -> int:
+        """Characters of whitespace held back behind the text that was passed on last."""
+        return sum(map(len, self._before))
+
     def add(self, text: str) -> str:
         """Take text; returns what is certain to be content."""
         visible = text.rstrip(WHITESPACE)

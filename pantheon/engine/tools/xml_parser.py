@@ -73,6 +73,7 @@ class XmlCallParser:
         self._literals = tuple(tag.literal for tag in (*openers, *closers))
         self._mark = re.compile("|".join(map(re.escape, self._literals)))
         self._prose = Prose()
+        self._pushed = 0
         self._text = ""
         self._at = 0
         self._calls = 0
@@ -86,6 +87,7 @@ class XmlCallParser:
         return self._call is not None
 
     def push(self, text: str) -> list[ParserEvent]:
+        self._pushed += len(text)
         self._text = self._text[self._at :] + text
         self._at = 0
         while self._take_prose() if self._call is None else self._take_value(self._call):
@@ -102,7 +104,7 @@ class XmlCallParser:
         elif (function := self._begun_call()) is not None:
             events.append(CallFailed(None, _unfinished(function or None)))
         elif rest := self._prose.add(self._text[self._at :]) + self._prose.finish():
-            events.append(Text(rest))
+            events.append(Text(rest, self._pushed))
         return events
 
     def closing_text(self) -> str | None:
@@ -174,7 +176,11 @@ class XmlCallParser:
         text = self._prose.add(self._text[self._at : end])
         self._at = end
         if text:
-            self._events.append(Text(text))
+            self._events.append(Text(text, self._text_end(end)))
+
+    def _text_end(self, end: int) -> int:
+        """Where the text up to `end` ends in all that was pushed, without held back whitespace."""
+        return self._pushed - len(self._text) + end - self._prose.held
 
     def _opener(self, at: int) -> tuple[Tool | Match, int]:
         """The offered tool whose call opens at `at`, and the place behind the opener."""
