@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pantheon import build_info
-from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.config import EngineConfig, ModelOptions, ToolGrammar
 from pantheon.model_options import bundled_models, integer, parse_models, switch
 from pantheon.setting_values import folder, host_name, one_worker, path, share, switchable_path
 
@@ -24,6 +24,11 @@ _SPARE_THREADS: Final = 32
 """Threads for everything that neither decodes, waits nor watches."""
 
 _MAX_MODELS: Final = 64
+_TOOL_GRAMMARS: Final = {
+    None: ToolGrammar.REQUIRED,
+    True: ToolGrammar.ALWAYS,
+    False: ToolGrammar.NEVER,
+}
 _DAY_MS: Final = 24 * 3_600_000
 _MIB: Final = 1024 * 1024
 
@@ -148,6 +153,15 @@ class Settings:
             "PANTHEON_NO_THINK",
             switch,
             "1 prefills a closed think block where a request has no enable_thinking",
+        ),
+    )
+    tool_grammar: bool | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_TOOL_GRAMMAR",
+            switch,
+            "1 holds every answer with tools to their grammar, 0 none; else those that must call",
+            shown_default="unset",
         ),
     )
     repetition_loop: bool = _setting(
@@ -327,6 +341,7 @@ class Settings:
             kv_memory_share=self.kv_memory_share,
             stop_repetition=self.repetition_loop,
             thinking_default=not self.no_think,
+            tool_grammar=_TOOL_GRAMMARS[self.tool_grammar],
             max_models=self.max_models,
             max_watches=self.max_watches,
             watch_grace_s=self.watch_grace_ms / 1000,

@@ -33,10 +33,13 @@ from pantheon.engine.events import (
     TextDelta,
     TokenAlternative,
     TokenLogprob,
+    ToolCallArguments,
+    ToolCallClosed,
+    ToolCallOpened,
     Usage,
 )
 from pantheon.engine.face import Completion, Engine, Watch
-from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling
+from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling, ToolUse
 from pantheon.engine.snapshot import SessionSnapshot
 from pantheon.engine.status import (
     AttentionStatus,
@@ -45,6 +48,7 @@ from pantheon.engine.status import (
     PlatformStatus,
     PrefillRate,
 )
+from pantheon.engine.tools import InvalidTools, Tool, read_tools
 
 __all__ = [
     "AttentionStatus",
@@ -61,6 +65,7 @@ __all__ = [
     "Finished",
     "GenerationFailed",
     "InvalidRequest",
+    "InvalidTools",
     "JsonFormat",
     "LoadFailed",
     "LoadFailure",
@@ -84,10 +89,16 @@ __all__ = [
     "TextDelta",
     "TokenAlternative",
     "TokenLogprob",
+    "Tool",
+    "ToolCallArguments",
+    "ToolCallClosed",
+    "ToolCallOpened",
+    "ToolUse",
     "UnloadFailed",
     "UnloadFailure",
     "Usage",
     "Watch",
     "WatchUnavailable",
     "WeightsVersionMismatch",
+    "read_tools",
 ]

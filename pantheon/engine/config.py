@@ -7,7 +7,18 @@ the environment itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+
+
+class ToolGrammar(Enum):
+    """Which requests with tools are constrained (reference, the table of PANTHEON_TOOL_GRAMMAR)."""
+
+    REQUIRED = "required"
+    """Those that must call any tool."""
+    ALWAYS = "always"
+    """All: those that must call, those that name a tool, and calls that a free answer begins."""
+    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,7 @@ class EngineConfig:
         stop_repetition: end an answer that loops with `repetition_loop`.
         thinking_default: whether a think-style template opens its block when the request does
             not say (`enable_thinking` absent); PANTHEON_NO_THINK=1 makes it False.
+        tool_grammar: which answers are held to the grammar of a tool call (PANTHEON_TOOL_GRAMMAR).
         max_models: models that may be loaded at once.
         max_watches: watches that may be held at once, over all models.
         watch_grace_s: seconds from the end of a session's last watch to its release.
@@ -73,6 +85,7 @@ class EngineConfig:
     kv_memory_share: float = 0.5
     stop_repetition: bool = True
     thinking_default: bool = True
+    tool_grammar: ToolGrammar = ToolGrammar.REQUIRED
     max_models: int = 4
     max_watches: int = 64
     watch_grace_s: float = 45.0

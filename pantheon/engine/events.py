@@ -140,9 +140,7 @@ class Failed:
     shutting_down: bool = False
 
 
-Delta: TypeAlias = (
-    TextDelta | ReasoningDelta | ToolCallOpened | ToolCallArguments | ToolCallClosed
-)
+Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallOpened | ToolCallArguments | ToolCallClosed
 """More of an answer."""
 
 Event: TypeAlias = Delta | Finished | Failed

@@ -67,7 +67,9 @@ class Generation:
         constraint = self.constraint
         closed = None if constraint is None else constraint.closed
         relaxed = constraint is not None and constraint.relaxed
-        return Finished(reason, self._usage(), closed, relaxed)
+        calls = self.answer.calls
+        error = None if calls is None else calls.error
+        return Finished(reason, self._usage(), closed, relaxed, error)
 
     def _usage(self) -> Usage:
         prompt_tokens = len(self.sequence.prompt)

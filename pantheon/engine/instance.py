@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass
-from typing import Final
 
 from pantheon.engine.answer import Answer
+from pantheon.engine.answer_calls import AnswerCalls
 from pantheon.engine.cache import Continued, continue_history
 from pantheon.engine.completion import EventStream
+from pantheon.engine.config import ToolGrammar
 from pantheon.engine.constraint import (
     Constraint,
     JsonGrammars,
@@ -27,8 +27,9 @@ from pantheon.engine.errors import (
 )
 from pantheon.engine.generation import Generation
 from pantheon.engine.memory import Clamp, MemoryLadder
+from pantheon.engine.prompts import PromptWriter
 from pantheon.engine.reasoning import ReasoningStart
-from pantheon.engine.requests import CompletionRequest
+from pantheon.engine.requests import CompletionRequest, ToolUse
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from pantheon.engine.scheduler import Sequence
@@ -41,14 +42,10 @@ from pantheon.engine.tokenizer import (
     ChatTokenizer,
     PromptTokens,
     Speller,
-    TemplateError,
-    TokenizerError,
     TokenType,
 )
+from pantheon.engine.tools import Dialect
 from pantheon.engine.watches import SessionWatch, WatchTable
-
-_LARGE_PROMPT_CHARS: Final = 1 << 18
-"""A conversation over this size is rendered and encoded alone: each takes much memory for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +74,7 @@ class ModelInstance:
         self,
         identity: InstanceIdentity,
         tokenizer: ChatTokenizer,
+        dialect: Dialect,
         runner: Runner,
         loop: StepLoop,
         capacity: Capacity,
@@ -86,12 +84,13 @@ class ModelInstance:
         attention_layers: int,
         stop_repetition: bool,
         thinking_default: bool,
+        tool_grammar: ToolGrammar,
     ) -> None:
         """Take over a compiled runner and the loop that runs it.
 
         Args:
             transfer: export and restore; None for a model whose sessions keep no cache.
-            stop_repetition, thinking_default: see `EngineConfig`.
+            stop_repetition, thinking_default, tool_grammar: see `EngineConfig`.
         """
         self._identity = identity
         self._chat = tokenizer
@@ -107,9 +106,10 @@ class ModelInstance:
         self._watches: WatchTable = shared.watches
         self._attention_layers = attention_layers
         self._stop_repetition = stop_repetition
-        self._thinking_default = thinking_default
+        self._tool_grammar = tool_grammar
         self._grammars = JsonGrammars(self._tokenizer)
-        self._large_prompt = threading.Lock()
+        self._dialect = dialect
+        self._prompts = PromptWriter(tokenizer, dialect, thinking_default=thinking_default)
 
     @property
     def id(self) -> str:
@@ -155,7 +155,7 @@ class ModelInstance:
             raise ServerMemoryConstrained(
                 "the server is short of memory and admits nothing new; retry later"
             )
-        rendered = self._encode(request)
+        rendered = self._prompts.encode(request)
         session_id = None if self._transfer is None else request.session_id
         prompt = self._continue(rendered.ids, session_id)
         size = len(prompt.tokens)
@@ -233,30 +233,16 @@ class ModelInstance:
         kept = () if session_id is None else self._loop.sessions.conversations(session_id)
         return continue_history(prompt, kept, self._speller)
 
-    def _encode(self, request: CompletionRequest) -> PromptTokens:
-        characters = sum(len(value) for message in request.messages for value in message.values())
-        if characters <= _LARGE_PROMPT_CHARS:
-            return self._render(request)
-        with self._large_prompt:
-            return self._render(request)
-
-    def _render(self, request: CompletionRequest) -> PromptTokens:
-        thinking = request.enable_thinking
-        if thinking is None:
-            thinking = self._thinking_default
-        try:
-            prompt = self._chat.encode_chat(
-                request.messages, template_kwargs={"enable_thinking": thinking}
-            )
-        except (TemplateError, TokenizerError) as error:
-            raise InvalidRequest(f"the conversation cannot be rendered: {error}") from error
-        if not prompt.ids:
-            raise InvalidRequest("the conversation must render to at least one token, got none")
-        return prompt
-
     def _answer(self, request: CompletionRequest, prompt: PromptTokens, limit: int) -> Answer:
         texts, end_tokens = self._split_stops(request.stop)
-        think = self._chat.think
+        think, use = self._chat.think, request.tool_use
+        calls = None
+        if use is not None:
+            calls = AnswerCalls(
+                self._dialect.parser(use.tools),
+                compelled=self._compels(use),
+                remember=self._prompts.turns.remember,
+            )
         return Answer(
             decoder=self._tokenizer.decoder(),
             token_bytes=self._tokenizer.token_bytes,
@@ -266,8 +252,17 @@ class ModelInstance:
             reasoning=None if think is None else ReasoningStart(think, prompt.reasoning_open),
             top_logprobs=request.top_logprobs,
             # A grammar can ask for what looks like a loop, such as a long array of zeros.
-            stop_repetition=self._stop_repetition and request.response_format is None,
+            stop_repetition=self._stop_repetition
+            and request.response_format is None
+            and not (calls is not None and calls.compelled),
+            calls=calls,
         )
+
+    def _compels(self, use: ToolUse) -> bool:
+        """Whether the answer must be a call (reference, the table of PANTHEON_TOOL_GRAMMAR)."""
+        if use.name is not None:
+            return self._tool_grammar is ToolGrammar.ALWAYS
+        return use.required and self._tool_grammar is not ToolGrammar.NEVER
 
     def _constraint(self, request: CompletionRequest, answer: Answer) -> Constraint | None:
         grammar = budget = None

@@ -34,6 +34,7 @@ from pantheon.engine.tokenizer import (
     TokenizerError,
     Vocabulary,
 )
+from pantheon.engine.tools import dialect_for
 
 _log = logging.getLogger(__name__)
 
@@ -108,6 +109,8 @@ def _load(
             host_memory().available
         )
         tokenizer = _read_tokenizer(file, progress)
+        dialect = dialect_for(name, architecture.name, tokenizer.writes_bos)
+        progress(f"tools are called in the dialect {dialect.name}")
         version = weights_version(file, quantized=options.quantize)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
@@ -187,6 +190,7 @@ def _load(
         instance = ModelInstance(
             identity,
             tokenizer,
+            dialect,
             runner,
             loop,
             capacity,
@@ -195,6 +199,7 @@ def _load(
             attention_layers=dimensions.attention_layers,
             stop_repetition=config.stop_repetition,
             thinking_default=config.thinking_default,
+            tool_grammar=config.tool_grammar,
         )
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:

@@ -16,6 +16,9 @@ from pantheon.engine import (
     ReasoningDelta,
     TextDelta,
     TokenAlternative,
+    ToolCallArguments,
+    ToolCallClosed,
+    ToolCallOpened,
 )
 from pantheon.engine import TokenLogprob as EngineTokenLogprob
 from pantheon.generated.models import (
@@ -30,6 +33,7 @@ from pantheon.generated.models import (
 )
 from pantheon.handlers.chat_choices import Choices
 from pantheon.handlers.chat_request import ChatRequest
+from pantheon.handlers.tool_calls import CollectedCalls, call_error, reported_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class CollectedChoice:
     _texts: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
     _tokens: list[EngineTokenLogprob] = field(default_factory=list)
+    _calls: CollectedCalls = field(default_factory=CollectedCalls)
 
     def add(self, event: Event) -> None:
         """Take in one event."""
@@ -75,19 +80,25 @@ class CollectedChoice:
                 self._tokens.extend(logprobs)
             case ReasoningDelta(text):
                 self._reasoning.append(text)
+            case ToolCallOpened() | ToolCallArguments() | ToolCallClosed():
+                self._calls.add(event)
             case Finished():
                 self.end = event
 
     def body(self, end: Finished, has_logprobs: bool) -> ChatCompletionChoice:
         """The choice that ended with `end`."""
-        reasoning = "".join(self._reasoning)
+        text, reasoning = "".join(self._texts), "".join(self._reasoning)
+        calls = self._calls.complete
         return ChatCompletionChoice(
             index=self.index,
             message=AssistantMessage(
-                content="".join(self._texts), reasoning_content=reasoning or UNSET
+                content=None if calls and not text else text,
+                reasoning_content=reasoning or UNSET,
+                tool_calls=calls or UNSET,
             ),
-            finish_reason=end.finish_reason,
+            finish_reason=reported_reason(end, self._calls, streamed=False),
             logprobs=logprobs_of(self._tokens) if has_logprobs else UNSET,
+            tool_call_error=call_error(end),
         )
 
 

@@ -23,6 +23,7 @@ from pantheon.handlers.sampling_params import (
     value_or_none,
 )
 from pantheon.handlers.session_id import first_session_id
+from pantheon.handlers.tool_calls import read_tool_use
 
 MAX_CHOICES: Final = 8
 """Most choices of one request (reference, `n`)."""
@@ -68,6 +69,9 @@ def read_chat_request(
         content_parts: read an array of content parts as its joined texts instead of as empty.
         enforce_schema: see `read_response_format`.
         session_header: the header X-Session-Id, the last of the places for a session id.
+
+    Raises:
+        InvalidRequest: the tools or the choice of one break a rule.
     """
     plan = read_response_format(params, enforce_schema)
     sampling = read_sampling(params)
@@ -78,6 +82,7 @@ def read_chat_request(
         max_tokens=_max_tokens(params),
         stop=_stop(value_or_none(params.stop)),
         top_logprobs=read_top_logprobs(params),
+        tool_use=read_tool_use(params),
         response_format=plan.constraint,
         enable_thinking=value_or_none(params.enable_thinking),
         reasoning_budget=_reasoning_budget(params),
@@ -109,6 +114,8 @@ def _message(message: ChatMessage, content_parts: bool) -> dict[str, Any]:
     read: dict[str, Any] = {"role": role, "content": _content(message.content, content_parts)}
     if role == "assistant" and message.reasoning_content is not UNSET:
         read["reasoning_content"] = message.reasoning_content
+    if role == "assistant" and message.tool_calls is not UNSET:
+        read["tool_calls"] = message.tool_calls
     return read
 
 

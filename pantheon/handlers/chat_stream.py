@@ -13,9 +13,11 @@ from pantheon.engine import (
     ContextOverBudget,
     Failed,
     Finished,
-    FinishReason,
     ReasoningDelta,
     TextDelta,
+    ToolCallArguments,
+    ToolCallClosed,
+    ToolCallOpened,
 )
 from pantheon.generated.models import (
     ChatCompletionChunk,
@@ -24,11 +26,18 @@ from pantheon.generated.models import (
     ChatCompletionUsageChunk,
     ContextOverBudgetDetail,
     ContextOverBudgetEvent,
+    FinishReason,
 )
 from pantheon.generated.operations import ClientConnection, SseComment, SseSentinel
 from pantheon.handlers.chat_answer import ChatIdentity, logprobs_of, request_usage
 from pantheon.handlers.chat_choices import Choice, Choices
 from pantheon.handlers.chat_request import ChatRequest
+from pantheon.handlers.tool_calls import (
+    CollectedCalls,
+    call_delta,
+    call_error,
+    reported_reason,
+)
 
 StreamEvent: TypeAlias = (
     ChatCompletionChunk
@@ -103,11 +112,12 @@ class ChatStream:
     def _generate(self, first: Choice) -> Generator[StreamEvent, None, None]:
         choice: Choice | None = first
         while choice is not None:
+            calls = CollectedCalls()
             yield self._chunk(choice, ChatCompletionDelta(role="assistant"))
-            yield from self._deltas(choice)
+            yield from self._deltas(choice, calls)
             # The last closing chunk says how many choices came, so it must be known to be one.
             following = yield from self._following()
-            yield self._closing_chunk(choice, is_last=following is None)
+            yield self._closing_chunk(choice, calls, is_last=following is None)
             choice = following
         if self._chat.include_usage and self._choices.finished:
             yield ChatCompletionUsageChunk(
@@ -119,7 +129,7 @@ class ChatStream:
             )
         yield SseSentinel.DONE
 
-    def _deltas(self, choice: Choice) -> Generator[StreamEvent, None, None]:
+    def _deltas(self, choice: Choice, calls: CollectedCalls) -> Generator[StreamEvent, None, None]:
         while True:
             self._check_client()
             try:
@@ -133,6 +143,11 @@ class ChatStream:
                     yield self._chunk(choice, ChatCompletionDelta(content=text), event)
                 case ReasoningDelta(text):
                     yield self._chunk(choice, ChatCompletionDelta(reasoning_content=text))
+                case ToolCallOpened() | ToolCallArguments() | ToolCallClosed():
+                    calls.add(event)
+                    delta = call_delta(event)
+                    if delta is not None:
+                        yield self._chunk(choice, delta)
                 case Finished() | Failed():
                     return
                 case None:
@@ -156,9 +171,13 @@ class ChatStream:
         if self._keepalive_s and time.monotonic() - self._sent_at >= self._keepalive_s:
             yield KEEPALIVE
 
-    def _closing_chunk(self, choice: Choice, is_last: bool) -> ChatCompletionChunk:
+    def _closing_chunk(
+        self, choice: Choice, calls: CollectedCalls, is_last: bool
+    ) -> ChatCompletionChunk:
         end = choice.finished
-        reason: FinishReason = "stop" if end is None else end.finish_reason
+        reason: FinishReason = "stop"
+        if end is not None:
+            reason = reported_reason(end, calls, streamed=True)
         closed = False if end is None else end.format_closed
         relaxed = end is not None and end.format_relaxed
         n_status = self._choices.count_status if is_last else None
@@ -168,7 +187,10 @@ class ChatStream:
             model=self._identity.model,
             choices=[
                 ChatCompletionChunkChoice(
-                    index=choice.index, delta=ChatCompletionDelta(), finish_reason=reason
+                    index=choice.index,
+                    delta=ChatCompletionDelta(),
+                    finish_reason=reason,
+                    tool_call_error=UNSET if end is None else call_error(end),
                 )
             ],
             response_format_status=self._chat.format.status_after(closed, relaxed) or UNSET,

@@ -11,6 +11,7 @@ from pantheon.engine.status import ModelStatus
 from pantheon.engine.testing.rows import Rows
 from pantheon.engine.testing.script import Script, perform, token_id, tokens_of
 from pantheon.engine.testing.sessions import Sessions, Turn
+from pantheon.engine.tools import dialect_for
 
 
 class ScriptedCompletion:
@@ -46,7 +47,8 @@ class ScriptedCompletion:
         self._sessions = sessions
         self._turn = turn
         self._on_cancel = on_cancel
-        self._played = perform(script, request, model.context_window - len(prompt) + 1)
+        room = model.context_window - len(prompt) + 1
+        self._played = perform(script, request, room, dialect_for(model.id, "scripted", False))
         self._sent = 0
         self._done = False
         self._next_at = 0.0
@@ -84,7 +86,12 @@ class ScriptedCompletion:
         usage = self._usage()
         self._end_turn(self._history(usage.kv_used))
         self._finish()
-        return Finished(self._played.reason, usage, self._played.format_closed)
+        return Finished(
+            self._played.reason,
+            usage,
+            self._played.format_closed,
+            tool_call_error=self._played.tool_call_error,
+        )
 
     def cancel(self) -> None:
         """See `Completion.cancel`."""
@@ -112,8 +119,7 @@ class ScriptedCompletion:
         return Failed("the generation failed")
 
     def _history(self, length: int) -> tuple[int, ...]:
-        said = "".join(event.text for event in self._played.events)
-        return (*self._prompt, *map(token_id, tokens_of(said)))[:length]
+        return (*self._prompt, *map(token_id, tokens_of(self._played.said)))[:length]
 
     def _usage(self) -> Usage:
         counted = self._played.counts[-1] if self._played.counts else 0

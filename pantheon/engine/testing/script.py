@@ -7,8 +7,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
+from pantheon.engine.answer_calls import AnswerCalls, CallDelta
 from pantheon.engine.errors import EngineError
 from pantheon.engine.events import (
+    Delta,
     FinishReason,
     ReasoningDelta,
     TextDelta,
@@ -16,6 +18,7 @@ from pantheon.engine.events import (
     TokenLogprob,
 )
 from pantheon.engine.requests import CompletionRequest
+from pantheon.engine.tools import Dialect, Text, ToolCallError
 
 _TOKEN: Final = re.compile(r"\s*\S+|\s+\Z")
 _ECHO_LIMIT: Final = 64
@@ -56,14 +59,18 @@ class Performance:
     Attributes:
         events: the deltas in order.
         counts: tokens up to and with each of them.
+        said: all text, calls as they are written.
         reason: why it ends.
         format_closed: see `Finished.format_closed`.
+        tool_call_error: see `Finished.tool_call_error`.
     """
 
-    events: tuple[TextDelta | ReasoningDelta, ...]
+    events: tuple[Delta, ...]
     counts: tuple[int, ...]
+    said: str
     reason: FinishReason
     format_closed: bool | None
+    tool_call_error: ToolCallError | None = None
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
@@ -103,13 +110,14 @@ def scripted_logprob(text: str, alternatives: int) -> TokenLogprob:
     )
 
 
-def perform(script: Script, request: CompletionRequest, room: int) -> Performance:
-    """Play a script.
+def perform(script: Script, request: CompletionRequest, room: int, dialect: Dialect) -> Performance:
+    """Play a script. What its answer holds of calls of offered tools becomes calls.
 
     Args:
         script: what to say.
         request: its limits, stop strings and switches are kept.
         room: tokens that the context window leaves.
+        dialect: in which calls are written.
     """
     limit = min(request.max_tokens, room)
     reasoning = () if request.enable_thinking is False else script.reasoning
@@ -119,19 +127,45 @@ def perform(script: Script, request: CompletionRequest, room: int) -> Performanc
     answer, reason = _cut(script, limit - len(thought), request.stop)
     if len(reasoning) > limit:
         reason = "length"
-    events: list[TextDelta | ReasoningDelta] = [ReasoningDelta(token) for token in thought]
+    events: list[Delta] = [ReasoningDelta(token) for token in thought]
     counts = list(range(1, len(thought) + 1))
+    calls = None
+    if request.tool_use is not None:
+        parser = dialect.parser(request.tool_use.tools)
+        calls = AnswerCalls(parser, compelled=request.tool_use.required)
     for start in range(0, len(answer), script.tokens_per_event):
         group = answer[start : start + script.tokens_per_event]
-        events.append(TextDelta("".join(group), _logprobs(group, request.top_logprobs)))
-        counts.append(len(thought) + start + len(group))
+        text, logprobs = "".join(group), _logprobs(group, request.top_logprobs)
+        found = (
+            [TextDelta(text, logprobs)] if calls is None else _deltas(calls.push(text), logprobs)
+        )
+        events += found
+        counts += [len(thought) + start + len(group)] * len(found)
+    if calls is not None:
+        found = _deltas(calls.finish(cut=reason == "length"), ())
+        events += found
+        counts += [len(thought) + len(answer)] * len(found)
     closed = script.format_closed and reason == script.ends_as
     return Performance(
         events=tuple(events),
         counts=tuple(counts),
+        said="".join((*thought, *answer)),
         reason=reason,
         format_closed=None if request.response_format is None else closed,
+        tool_call_error=None if calls is None else calls.error,
     )
+
+
+def _deltas(found: list[Text | CallDelta], logprobs: tuple[TokenLogprob, ...]) -> list[Delta]:
+    """Content and parts of calls as deltas; the log-probabilities go with the first content."""
+    deltas: list[Delta] = []
+    for part in found:
+        if isinstance(part, Text):
+            deltas.append(TextDelta(part.text, logprobs))
+            logprobs = ()
+        else:
+            deltas.append(part)
+    return deltas
 
 
 def _logprobs(tokens: tuple[str, ...], alternatives: int | None) -> tuple[TokenLogprob, ...]:

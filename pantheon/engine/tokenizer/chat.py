@@ -50,6 +50,7 @@ class ChatTokenizer:
         tokenizer: Encoder and decoder.
         template: The chat template in use.
         think: How the template writes think blocks; None for a template without them.
+        writes_bos: Whether the template itself writes the token that begins a text.
         fallback: Whether the model has no template of its own and ChatML is used; worth a log
             line.
     """
@@ -87,6 +88,7 @@ class ChatTokenizer:
             template_source, special_tokens=_named_tokens(vocabulary), clock=clock
         )
         self.think = think_style(self.template, vocabulary)
+        self.writes_bos = _writes_bos(template_source, vocabulary)
         self._guard = ContentGuard(tokenizer.control_texts)
 
     def encode_chat(
@@ -162,6 +164,17 @@ class ChatTokenizer:
             )
             return plain
         return complete
+
+
+def _writes_bos(source: str, vocabulary: Vocabulary) -> bool:
+    """Whether a rendering holds what stands for BOS: its own text may be part of any template."""
+    sentinel = "\ue000bos\ue001"
+    named = {**_named_tokens(vocabulary), "bos_token": sentinel}
+    try:
+        template = ChatTemplate(source, special_tokens=named)
+        return sentinel in template.render([{"role": "user", "content": "a"}])
+    except TemplateError:
+        return False
 
 
 def _named_tokens(vocabulary: Vocabulary) -> dict[str, str]:

@@ -21,6 +21,7 @@ from pantheon.engine.tools.parsing import (
 )
 from pantheon.engine.tools.rendering import render_conversation
 from pantheon.engine.tools.tool import InvalidTools, Tool, read_tools
+from pantheon.engine.tools.written_turns import WrittenTurns
 
 __all__ = [
     "INVALID_ARGUMENTS",
@@ -38,6 +39,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolCallError",
+    "WrittenTurns",
     "dialect_for",
     "merged",
     "read_tools",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pantheon.engine.tools.dialect import Dialect
@@ -13,7 +13,10 @@ _KEPT: Final = ("role", "content", "reasoning_content")
 
 
 def render_conversation(
-    messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], dialect: Dialect
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Tool],
+    dialect: Dialect,
+    written: Callable[[str, object], str | None] = lambda content, calls: None,
 ) -> tuple[dict[str, Any], ...]:
     """Messages of role and content (and reasoning_content) alone.
 
@@ -25,6 +28,8 @@ def render_conversation(
         messages: role, content and, in assistant turns, tool_calls.
         tools: what is offered; none leaves the system message alone.
         dialect: the model's.
+        written: gives an assistant turn as the model wrote it, by its content and tool_calls, or
+            None where that is not known; it is then written as the dialect does.
     """
     rendered: list[dict[str, Any]] = []
     results: list[ToolResult] = []
@@ -36,8 +41,11 @@ def render_conversation(
         plain = {key: message[key] for key in _KEPT if key in message}
         plain["content"] = _text(message)
         if message.get("role") == "assistant":
-            calls = replayed_calls(message.get("tool_calls"))
-            plain["content"] = dialect.turn_text(plain["content"], calls)
+            sent = message.get("tool_calls")
+            text = written(plain["content"], sent)
+            if text is None:
+                text = dialect.turn_text(plain["content"], replayed_calls(sent))
+            plain["content"] = text
         rendered.append(plain)
     _add_results(rendered, results, dialect)
     if tools:

@@ -1,0 +1,115 @@
+"""The tool calls in an answer's content (reference, Tool calling)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pantheon.engine.events import ToolCallArguments, ToolCallClosed, ToolCallOpened
+from pantheon.engine.tools import (
+    Arguments,
+    CallClosed,
+    CallFailed,
+    CallOpened,
+    CallParser,
+    ParserEvent,
+    Text,
+    ToolCall,
+    ToolCallError,
+)
+
+CallDelta = ToolCallOpened | ToolCallArguments | ToolCallClosed
+
+Remember = Callable[[str, Sequence[ToolCall], str], None]
+"""Told of an answer's text, its calls, and all of it as it was written."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """The call that is being written."""
+
+    id: str
+    name: str
+    arguments: list[str]
+
+
+class AnswerCalls:
+    """Tells calls from text, gives each call its id, and remembers what was called.
+
+    Attributes:
+        compelled: whether the answer must be a call. Where it ends inside one that can be closed,
+            the closing text is added.
+        calls: those that are complete.
+        error: the first call that will not be completed.
+    """
+
+    def __init__(
+        self,
+        parser: CallParser,
+        *,
+        compelled: bool,
+        remember: Callable[[str, Sequence[ToolCall], str], None] = lambda text, calls, written: (
+            None
+        ),
+    ) -> None:
+        """Take the content of one answer, of which nothing came yet.
+
+        Args:
+            remember: told of an answer with calls when it has ended; see `WrittenTurns.remember`.
+        """
+        self.compelled = compelled
+        self.calls: list[ToolCall] = []
+        self.error: ToolCallError | None = None
+        self._parser = parser
+        self._open: _Open | None = None
+        self._remember = remember
+        self._raw: list[str] = []
+        self._texts: list[str] = []
+
+    @property
+    def may_end(self) -> bool:
+        """Whether a compelled answer may end here: a call is complete or can be completed."""
+        closing = self._parser.closing_text()
+        return closing is not None and bool(closing or self.calls or self._open)
+
+    def push(self, text: str) -> list[Text | CallDelta]:
+        """Take more content."""
+        self._raw.append(text)
+        return [delta for event in self._parser.push(text) if (delta := self._delta(event))]
+
+    def finish(self, *, cut: bool) -> list[Text | CallDelta]:
+        """The content ended.
+
+        Args:
+            cut: by a limit, and not because the model was done.
+        """
+        found: list[Text | CallDelta] = []
+        if self.compelled and not cut and (closing := self._parser.closing_text()):
+            found = self.push(closing)
+        found += [delta for event in self._parser.finish() if (delta := self._delta(event))]
+        self._remember("".join(self._texts), self.calls, "".join(self._raw))
+        return found
+
+    def _delta(self, event: ParserEvent) -> Text | CallDelta | None:
+        match event:
+            case Text(text):
+                self._texts.append(text)
+                return event
+            case CallOpened(index, name):
+                self._open = _Open(f"call_{secrets.token_hex(12)}", name, [])
+                return ToolCallOpened(index, self._open.id, name)
+            case Arguments(index, text):
+                if self._open is not None:
+                    self._open.arguments.append(text)
+                return ToolCallArguments(index, text)
+            case CallClosed(index):
+                if self._open is not None:
+                    arguments = "".join(self._open.arguments)
+                    self.calls.append(ToolCall(self._open.id, self._open.name, arguments))
+                self._open = None
+                return ToolCallClosed(index)
+            case CallFailed(_, error):
+                self._open = None
+                self.error = self.error or error
+                return None
