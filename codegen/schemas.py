@@ -28,6 +28,7 @@ KEYWORDS = (
     "maxLength",
     "minimum",
     "maximum",
+    "pattern",
     "contentEncoding",
     "default",
     "description",
@@ -40,6 +41,7 @@ CONSTRAINTS = (
     "maxLength",
     "minimum",
     "maximum",
+    "pattern",
 )
 SCHEMA_PREFIX = "#/components/schemas/"
 # Widest docstring line that fits 100 columns after an indentation of 4 and six quotes.
@@ -101,8 +103,9 @@ def model_input(
     It differs from the spec in what is settled before or after a model exists: constraints are
     left out, since bodies are validated against the spec itself; a null member of a request is
     dropped before its model is made, so request models have no None; a property with a default is
-    never unset, unless `x-pantheon-keep-unset` asks for it; text in base64 is held as its bytes;
-    descriptions are wrapped.
+    never unset, unless `x-pantheon-keep-unset` asks for it; an object is kept as it was sent where
+    `x-pantheon-keep-raw` asks for it; text in base64 is held as its bytes; descriptions are
+    wrapped.
 
     Raises:
         UnsupportedSpec: a schema that holds null is used both in requests and in responses, or
@@ -179,6 +182,8 @@ def _references(value: Any) -> list[str]:
 
 
 def _prepare(schema: JsonObject, in_request: bool) -> JsonObject:
+    if schema.get("x-pantheon-keep-raw"):
+        return {"type": "object"}
     result = copy.deepcopy(schema)
     if in_request:
         result = _without_null(result)

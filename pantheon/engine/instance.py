@@ -260,8 +260,10 @@ class ModelInstance:
 
     def _compels(self, use: ToolUse) -> bool:
         """Whether the answer must be a call (reference, the table of PANTHEON_TOOL_GRAMMAR)."""
-        if use.name is not None:
-            return self._tool_grammar is ToolGrammar.ALWAYS
+        if use.name is not None and self._tool_grammar is ToolGrammar.ALWAYS:
+            if all(tool.name != use.name for tool in use.tools):
+                raise InvalidRequest(f"tool_choice must name an offered tool, got {use.name!r:.100}")
+            return True
         return use.required and self._tool_grammar is not ToolGrammar.NEVER
 
     def _constraint(self, request: CompletionRequest, answer: Answer) -> Constraint | None:

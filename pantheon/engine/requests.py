@@ -60,7 +60,7 @@ class ToolUse:
     Attributes:
         tools: one or more, of different names.
         required: whether the answer must be a call.
-        name: the tool that `tool_choice` names, one of them; None for any.
+        name: the tool that `tool_choice` names; None for any.
     """
 
     tools: tuple[Tool, ...]

@@ -225,6 +225,19 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
     """Name of the author or tool. Read only when it is a string."""
 
 
+class FunctionDefinition(Struct, frozen=True, kw_only=True):
+    """A function that the model may call."""
+
+    name: str
+    """How it is called."""
+
+    description: str | UnsetType = UNSET
+    """What it is good for."""
+
+    parameters: dict[str, Any] | bool | UnsetType = UNSET
+    """JSON Schema of its arguments."""
+
+
 class StreamOptions(Struct, frozen=True, kw_only=True):
     """What a stream carries beside the answer."""
 
@@ -643,8 +656,11 @@ class ChatCompletionParams(Struct, frozen=True, kw_only=True):
     tools: list[dict[str, Any]] | UnsetType = UNSET
     """Tool definitions in OpenAI's format."""
 
-    tool_choice: str | dict[str, Any] = "auto"
-    """`none`, `auto`, `required`, or an object that names a function."""
+    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] = "auto"
+    """
+    `none`, `auto`, `required`, or an object that names a function. Without tools it has no
+    effect.
+    """
 
     session_id: Any | UnsetType = UNSET
     """Session key. Only a non-empty string counts; else the next in order does."""
@@ -654,6 +670,15 @@ class ChatCompletionParams(Struct, frozen=True, kw_only=True):
 
     promptCacheKey: Any | UnsetType = UNSET
     """Alias of `session_id`, third in order; the X-Session-Id header is the last."""
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """A tool that the model may call."""
+
+    type: Literal["function"] = "function"
+    """Always function."""
+
+    function: FunctionDefinition
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):

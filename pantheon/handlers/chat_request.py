@@ -71,7 +71,7 @@ def read_chat_request(
         session_header: the header X-Session-Id, the last of the places for a session id.
 
     Raises:
-        InvalidRequest: the tools or the choice of one break a rule.
+        InvalidRequest: a tool breaks a rule.
     """
     plan = read_response_format(params, enforce_schema)
     sampling = read_sampling(params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
@@ -30,47 +30,31 @@ from pantheon.generated.models import (
 
 CallEvent = ToolCallOpened | ToolCallArguments | ToolCallClosed
 
-_CHOICES: Final = ("none", "auto", "required")
-
 
 def read_tool_use(params: ChatCompletionParams) -> ToolUse | None:
     """The tools that a body offers; None where there are none, or `tool_choice` is `none`.
 
     Raises:
-        InvalidRequest: a tool or the choice breaks a rule.
+        InvalidRequest: a tool breaks a rule.
     """
     choice = params.tool_choice
-    if choice == "none":
+    if choice == "none" or isinstance(params.tools, UnsetType):
         return None
-    name = _named(choice) if isinstance(choice, dict) else None
-    if isinstance(choice, str) and choice not in _CHOICES:
-        raise InvalidRequest(
-            f"tool_choice must be one of {', '.join(_CHOICES)}, or an object that names a "
-            f"function; got {choice!r:.100}"
-        )
-    entries = params.tools if not isinstance(params.tools, UnsetType) else []
     try:
-        tools = read_tools(entries)
+        tools = read_tools(params.tools)
     except InvalidTools as error:
         raise InvalidRequest(str(error)) from error
     if not tools:
-        if choice != "auto":
-            raise InvalidRequest("tool_choice asks for a call, but tools offers none")
         return None
-    if name is not None and all(tool.name != name for tool in tools):
-        raise InvalidRequest(f"tool_choice must name an offered tool, got {name!r:.100}")
+    name = _named(choice) if isinstance(choice, dict) else None
     return ToolUse(tools, required=choice == "required", name=name)
 
 
-def _named(choice: dict[str, Any]) -> str:
+def _named(choice: dict[str, Any]) -> str | None:
+    """The function that an object names; one that names none asks for nothing."""
     function = choice.get("function")
     name = function.get("name") if isinstance(function, dict) else None
-    if choice.get("type", "function") != "function" or not isinstance(name, str):
-        raise InvalidRequest(
-            'tool_choice must be {"type": "function", "function": {"name": ...}} where it is an '
-            "object"
-        )
-    return name
+    return name if isinstance(name, str) else None
 
 
 @dataclass(slots=True)
