@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.comparison import Comparison
 from pantheon.engine.answer import Answer
-from pantheon.engine.constraint import Constraint, JsonGrammars
+from pantheon.engine.constraint import Constraint, GrammarCompiler, JsonGrammars
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.model import WeightReader, architecture_of
 from pantheon.engine.row_sampling import RowSampling
@@ -70,7 +70,7 @@ class _Steps:
         capacity = Capacity(_ROWS, _ROWS * _PAGES_PER_ROW, _PAGE_SIZE, window)
         self._runner = Runner(architecture, config, parameters, capacity)
         self._runner.compile(print)
-        self._grammars = JsonGrammars(self._tokenizer)
+        self._grammars = JsonGrammars(GrammarCompiler(self._tokenizer))
         self._constraints = [self._new_constraint() for _ in range(_ROWS)]
 
     def step(self, rows: int, sampling: RowSampling) -> float:

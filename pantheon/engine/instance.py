@@ -13,6 +13,7 @@ from pantheon.engine.completion import EventStream
 from pantheon.engine.config import ToolGrammar
 from pantheon.engine.constraint import (
     Constraint,
+    GrammarCompiler,
     JsonGrammars,
     ReasoningBudget,
     UnsupportedSchema,
@@ -107,7 +108,7 @@ class ModelInstance:
         self._attention_layers = attention_layers
         self._stop_repetition = stop_repetition
         self._tool_grammar = tool_grammar
-        self._grammars = JsonGrammars(self._tokenizer)
+        self._grammars = JsonGrammars(GrammarCompiler(self._tokenizer))
         self._dialect = dialect
         self._prompts = PromptWriter(tokenizer, dialect, thinking_default=thinking_default)
 

@@ -1,4 +1,4 @@
-"""One answer's walk through a JSON grammar."""
+"""One answer's walk through a grammar."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pantheon.engine.tokenizer import Tokenizer
 _log = logging.getLogger(__name__)
 
 
-class JsonGrammar:
-    """Says after each token which may follow, until the object is closed.
+class Grammar:
+    """Says after each token which may follow, until nothing more may follow.
 
     Nothing raises here whatever the tokens are: an answer that left the grammar, or that no token
     can continue, is `dead`.
@@ -33,15 +33,19 @@ class JsonGrammar:
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer.vocabulary)
         self.complete = False
-        """Whether the object is closed, so that nothing may follow."""
+        """Whether the grammar is at its end, so that nothing may follow."""
         self.dead = False
-        """Whether no token can bring the object to its end."""
+        """Whether no token can bring the grammar to its end."""
         self._look_ahead()
 
     @property
     def mask(self) -> TokenMask:
         """Tokens that may come next; none when complete or dead. Not to be written to."""
         return self._mask
+
+    def copy(self) -> Grammar:
+        """Another walk from the same place; neither complete nor dead."""
+        return Grammar(self._matcher.deep_copy(), self._tokenizer, relaxed=self.relaxed)
 
     def accept(self, token_id: int) -> None:
         """Take the next token."""
@@ -52,7 +56,7 @@ class JsonGrammar:
         self._accept(self._tokenizer.encode(text, special=False, continued=True))
 
     def line_breaks(self, most: int) -> TokenMask:
-        """Tokens of nothing but 1 to `most` line breaks, which may stand before the object."""
+        """Tokens of nothing but 1 to `most` line breaks, which may stand before the text."""
         texts = ("\n" * count for count in range(1, most + 1))
         encoded = (self._tokenizer.encode(text, special=False, continued=True) for text in texts)
         return mask_of((tokens[0] for tokens in encoded if len(tokens) == 1), self._vocabulary)
@@ -62,7 +66,7 @@ class JsonGrammar:
             if self.dead:
                 return
             if self.complete:
-                self._die("text follows the closed object")
+                self._die("text follows where nothing may")
             elif not 0 <= token < self._vocabulary or not self._matcher.consume_token(token):
                 self._die(self._matcher.get_error() or f"token {token} is not of the vocabulary")
             else:
@@ -85,4 +89,4 @@ class JsonGrammar:
         self.dead = True
         self.complete = False
         self._mask = mask_of((), self._vocabulary)
-        _log.warning("an answer left its JSON grammar: %.200s", reason.partition("\n")[0])
+        _log.warning("an answer left its grammar: %.200s", reason.partition("\n")[0])

@@ -25,6 +25,11 @@ def mask_of(tokens: Iterable[int], vocabulary: int) -> TokenMask:
     return words
 
 
+def full_mask(vocabulary: int) -> TokenMask:
+    """A mask that allows every token."""
+    return mask_from_bytes(b"\xff" * (4 * mask_words(vocabulary)), vocabulary)
+
+
 def mask_from_bytes(data: bytes, vocabulary: int) -> TokenMask:
     """A mask from little-endian bytes of at least `vocabulary` bits."""
     words = np.frombuffer(data, "<u4", mask_words(vocabulary)).astype(np.uint32)

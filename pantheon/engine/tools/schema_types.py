@@ -58,6 +58,52 @@ def required_arguments(parameters: Mapping[str, Any] | bool) -> frozenset[str]:
     return frozenset(keys)
 
 
+def argument_schemas(parameters: Mapping[str, Any] | bool) -> Mapping[str, Sequence[Any]]:
+    """The arguments that a tool's schema lists, in order, each with every schema it is given."""
+    found: dict[str, list[Any]] = {}
+    for members in _Walk(parameters).objects(parameters):
+        properties = members.get("properties")
+        if isinstance(properties, Mapping):
+            for key, schema in properties.items():
+                found.setdefault(key, []).append(schema)
+    return found
+
+
+def other_arguments(parameters: Mapping[str, Any] | bool) -> Any:
+    """The schema of arguments that a tool's schema does not list; False where it lists all.
+
+    That is so wherever it has `properties`: a model is to use those, though JSON Schema would
+    allow others beside them.
+    """
+    others: Any = parameters is not False
+    for members in _Walk(parameters).objects(parameters):
+        properties = members.get("properties")
+        if isinstance(properties, Mapping) and (
+            properties or "additionalProperties" not in members
+        ):
+            return False
+        if "additionalProperties" in members and others is not False:
+            others = members["additionalProperties"]
+    return others
+
+
+def subschema(root: Any, reference: str) -> Any:
+    """What stands at a JSON pointer into a schema (`#/$defs/x`); None where nothing does."""
+    if not reference.startswith("#"):
+        return None
+    value = root
+    for part in reference[1:].split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, Sequence) and name.isascii() and name.isdigit():
+            index = int(name[:9])
+            value = value[index] if index < len(value) else None
+        else:
+            return None
+    return value
+
+
 def _member_schema(members: Mapping[str, Any], key: str) -> Any:
     properties = members.get("properties")
     if isinstance(properties, Mapping) and key in properties:
@@ -109,20 +155,10 @@ class _Walk:
 
     def _referred(self, reference: Any) -> Any:
         """The subschema at a JSON pointer into the same document; None elsewhere."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str):
             return None
-        value = self._root
-        for part in reference[1:].split("/")[1:]:
-            self._steps -= 1
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, Mapping):
-                value = value.get(name)
-            elif isinstance(value, Sequence) and name.isascii() and name.isdigit():
-                index = int(name[:9])
-                value = value[index] if index < len(value) else None
-            else:
-                return None
-        return value
+        self._steps -= reference.count("/")
+        return subschema(self._root, reference) if self._steps > 0 else None
 
 
 def _schemas(value: Any) -> Sequence[Any]:

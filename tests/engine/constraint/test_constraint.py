@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pantheon.engine.answer import Answer
-from pantheon.engine.constraint import Constraint, JsonGrammars, ReasoningBudget
+from pantheon.engine.constraint import Constraint, GrammarCompiler, JsonGrammars, ReasoningBudget
 from pantheon.engine.events import ReasoningDelta, TextDelta
 from pantheon.engine.reasoning import ReasoningStart
 from pantheon.engine.sampled_token import SampledToken
@@ -27,7 +27,10 @@ IDS = {BYTES.token_bytes.get(token): token for token in range(256)}
 
 PIECES = Pieces([b"</", b"think", b">", b">\n\n{", b"</think>{", b"\xf0\x9f", b"\xa6\x9c", b"ab"])
 TEXTUAL = pieces_tokenizer(PIECES)
-GRAMMARS = {id(BYTES): JsonGrammars(BYTES), id(TEXTUAL): JsonGrammars(TEXTUAL)}
+GRAMMARS = {
+    id(BYTES): JsonGrammars(GrammarCompiler(BYTES)),
+    id(TEXTUAL): JsonGrammars(GrammarCompiler(TEXTUAL)),
+}
 
 
 class Run:

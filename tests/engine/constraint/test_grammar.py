@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pantheon.engine.constraint import JsonGrammar, JsonGrammars, UnsupportedSchema
+from pantheon.engine.constraint import Grammar, GrammarCompiler, JsonGrammars, UnsupportedSchema
 from pantheon.engine.constraint.mask import mask_from_bytes, mask_of
 from pantheon.engine.tokenizer import Tokenizer
 from tests.engine.pieces import END, Pieces, pieces_tokenizer
@@ -23,21 +23,21 @@ from tests.engine.tokenizer.vocabularies import golden_tokenizer
 
 PIECES = Pieces([b'{"', b'":', b'"}', b"}}", b"  ", b"\n\n", b"\n    ", b"tru", b"e}", b'{"a":1}'])
 TOKENIZER = pieces_tokenizer(PIECES)
-GRAMMARS = JsonGrammars(TOKENIZER)
+GRAMMARS = JsonGrammars(GrammarCompiler(TOKENIZER))
 
 
-def allowed(grammar: JsonGrammar) -> list[int]:
+def allowed(grammar: Grammar) -> list[int]:
     """Tokens of a mask."""
     bits = np.unpackbits(grammar.mask.view(np.uint8), bitorder="little")
     return [int(token) for token in np.flatnonzero(bits)]
 
 
-def feed(grammar: JsonGrammar, data: bytes) -> None:
+def feed(grammar: Grammar, data: bytes) -> None:
     for byte in data:
         grammar.accept(PIECES.id(bytes([byte])))
 
 
-def after(data: bytes, schema: dict[str, Any] | None = None) -> JsonGrammar:
+def after(data: bytes, schema: dict[str, Any] | None = None) -> Grammar:
     grammar = GRAMMARS.start(schema)
     feed(grammar, data)
     return grammar
@@ -109,7 +109,9 @@ def test_an_empty_mask_is_noticed() -> None:
     kept = [i for i, t in enumerate(vocabulary.tokens) if t.encode() in texts]
     assert len(kept) == len(texts)
     small = Tokenizer(_only(vocabulary, kept))
-    grammar = JsonGrammars(small).start({"properties": {"a": {"enum": ["a"]}}, "required": ["a"]})
+    grammar = JsonGrammars(GrammarCompiler(small)).start(
+        {"properties": {"a": {"enum": ["a"]}}, "required": ["a"]}
+    )
     for token in map(small.vocabulary.tokens.index, '{"a":"a"'):
         assert not grammar.dead
         grammar.accept(token)
@@ -120,7 +122,7 @@ def test_a_vocabulary_that_cannot_begin_is_refused() -> None:
     vocabulary = golden_tokenizer("smollm").vocabulary
     small = Tokenizer(_only(vocabulary, [vocabulary.tokens.index("a")]))
     with pytest.raises(UnsupportedSchema, match="can begin"):
-        JsonGrammars(small).start(None)
+        JsonGrammars(GrammarCompiler(small)).start(None)
 
 
 def _only(vocabulary: Any, kept: list[int]) -> Any:
@@ -151,7 +153,7 @@ SCHEMA = {
 }
 
 
-def random_walk(grammar: JsonGrammar, seed: int, steps: int = 4000) -> str:
+def random_walk(grammar: Grammar, seed: int, steps: int = 4000) -> str:
     """Text of allowed tokens, drawn at random but for a liking for what closes."""
     draw = random.Random(seed)
     data = b""
@@ -294,7 +296,7 @@ def test_costly_schemas_end_soon(schema: dict[str, Any]) -> None:
 
 
 def test_compiled_grammars_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    grammars = JsonGrammars(TOKENIZER)
+    grammars = JsonGrammars(GrammarCompiler(TOKENIZER))
     compiled = []
     compile_schema = grammars._compile
 
@@ -310,7 +312,7 @@ def test_compiled_grammars_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch)
         grammars.start({"title": str(number)})
         grammars.start(None)
     assert len(compiled) == 101, "what is used stays"
-    assert len(grammars._compiled) == 32
+    assert len(grammars._kept._compiled) == 32
 
 
 def test_grammars_of_one_schema_do_not_share_their_place() -> None:
@@ -330,7 +332,7 @@ def test_a_vocabulary_of_a_real_model() -> None:
     """Qwen3.5: 151,936 tokens, masks of 4,748 words, prepared within seconds."""
     tokenizer = golden_tokenizer("qwen35")
     began = time.process_time()
-    grammar = JsonGrammars(tokenizer).start(None)
+    grammar = JsonGrammars(GrammarCompiler(tokenizer)).start(None)
     assert time.process_time() - began < 10
     assert grammar.mask.shape == (4748,) and grammar.mask.dtype == np.uint32
     for token in tokenizer.encode('{"city": "Oslo 🦜", "days": [1, 2]}', special=False):

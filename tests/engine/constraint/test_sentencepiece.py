@@ -9,14 +9,21 @@ import numpy as np
 import pytest
 
 from pantheon.engine.answer import Answer
-from pantheon.engine.constraint import Constraint, JsonGrammar, JsonGrammars, ReasoningBudget
+from pantheon.engine.constraint import (
+    Constraint,
+    Grammar,
+    GrammarCompiler,
+    JsonGrammars,
+    ReasoningBudget,
+)
+from pantheon.engine.events import TextDelta
 from pantheon.engine.reasoning import ReasoningStart
 from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.tokenizer import ThinkStyle, Tokenizer
 from tests.engine.tokenizer.vocabularies import golden_tokenizer
 
 PHI3 = golden_tokenizer("phi-3")
-GRAMMARS = JsonGrammars(PHI3)
+GRAMMARS = JsonGrammars(GrammarCompiler(PHI3))
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
@@ -25,7 +32,7 @@ SCHEMA = {
 }
 
 
-def allowed(grammar: JsonGrammar, tokenizer: Tokenizer = PHI3) -> set[str]:
+def allowed(grammar: Grammar, tokenizer: Tokenizer = PHI3) -> set[str]:
     bits = np.unpackbits(grammar.mask.view(np.uint8), bitorder="little")
     return {tokenizer.vocabulary.tokens[token] for token in np.flatnonzero(bits)}
 
@@ -54,7 +61,7 @@ def test_an_object_in_the_vocabularys_own_tokens(name: str, continued: bool) -> 
     """Byte fallback inside strings included; the decoded answer is the object alone."""
     tokenizer = golden_tokenizer(name)
     text = '{"a": "x é 🦜 \\n y", "b": [1, 22, 333]}'
-    grammar = JsonGrammars(tokenizer).start(SCHEMA)
+    grammar = JsonGrammars(GrammarCompiler(tokenizer)).start(SCHEMA)
     ids = tokenizer.encode(text, special=False, continued=continued)
     for token in ids:
         assert not grammar.complete
@@ -85,7 +92,7 @@ def test_whatever_is_allowed_leads_to_an_object() -> None:
             bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
             token = int(random.choice(np.flatnonzero(bits)))
             step = answer.push(SampledToken(token, -1.0))
-            text += "".join(delta.text for delta in step.deltas)
+            text += "".join(delta.text for delta in step.deltas if isinstance(delta, TextDelta))
             constraint.accept(token)
         value = json.loads(text)
         assert set(value) == {"n", "s"}

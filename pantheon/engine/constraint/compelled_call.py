@@ -1,0 +1,96 @@
+"""An answer that must be a call (reference, Tool calling: `"required"` and a named function)."""
+
+from __future__ import annotations
+
+from pantheon.engine.answer import Answer
+from pantheon.engine.answer_calls import AnswerCalls
+from pantheon.engine.constraint.grammar import Grammar
+from pantheon.engine.constraint.mask import full_mask, mask_of
+from pantheon.engine.token_mask import TokenMask
+from pantheon.engine.tokenizer import ThinkStyle, Tokenizer
+
+
+class CompelledCall:
+    """The content is one call.
+
+    Without a grammar the model writes what it likes, but cannot end the answer before a call is
+    there or could be closed. With one it may end inside the call where the call could be closed.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar | None,
+        answer: Answer,
+        calls: AnswerCalls,
+        tokenizer: Tokenizer,
+        *,
+        end_tokens: frozenset[int],
+        think: ThinkStyle | None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            grammar: at its beginning; None where no grammar models the dialect.
+            answer: the answer.
+            calls: those in its content.
+            tokenizer: the model's.
+            end_tokens: tokens that end the answer.
+            think: how the model's template writes think blocks, or None.
+        """
+        self._grammar = grammar
+        self._answer = answer
+        self._calls = calls
+        self._end_tokens = end_tokens
+        size = len(tokenizer.vocabulary)
+        tags = {think.open_id, think.close_id} if think is not None else set()
+        self._ends = mask_of((token for token in end_tokens if token < size), size)
+        self._others = full_mask(size) & ~self._ends
+        # A tag that is expected is one even if its token ends answers elsewhere.
+        expected = mask_of((tag for tag in tags if tag is not None), size)
+        self._in_reasoning = self._others | expected
+        opener = () if think is None or think.open_id is None else (think.open_id,)
+        self._think = mask_of(opener, size)
+
+    @property
+    def mask(self) -> TokenMask | None:
+        # A character that breaks off would be text that the closing text does not follow.
+        may_end = self._answer.between_characters and self._calls.may_end
+        if self._grammar is None:
+            return None if may_end else self._others
+        mask = self._grammar.mask & self._others
+        return mask | self._ends if may_end else mask
+
+    @property
+    def start_mask(self) -> TokenMask | None:
+        mask = self.mask
+        return None if mask is None else mask | self._think
+
+    @property
+    def reasoning_mask(self) -> TokenMask:
+        return self._in_reasoning
+
+    @property
+    def free_ahead(self) -> bool:
+        return False
+
+    @property
+    def complete(self) -> bool:
+        return self._grammar is not None and self._grammar.complete
+
+    @property
+    def dead(self) -> bool:
+        return self._grammar is not None and self._grammar.dead
+
+    def mask_after_block(self, breaks: int) -> TokenMask | None:
+        mask = self.mask
+        if mask is None or self._grammar is None:
+            return mask
+        return mask | self._grammar.line_breaks(breaks)
+
+    def accept(self, token_id: int, text: str) -> None:
+        if self._grammar is not None and token_id not in self._end_tokens:
+            self._grammar.accept(token_id)
+
+    def accept_text(self, text: str) -> None:
+        if self._grammar is not None:
+            self._grammar.accept_text(text)
