@@ -6,22 +6,12 @@ import secrets
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass
 
-from pantheon.engine.answer import Answer
-from pantheon.engine.answer_calls import AnswerCalls
+from pantheon.engine.answering import Answering, AnswerOptions
 from pantheon.engine.cache import Continued, continue_history
 from pantheon.engine.completion import EventStream
-from pantheon.engine.config import ToolGrammar
-from pantheon.engine.constraint import (
-    Constraint,
-    GrammarCompiler,
-    JsonGrammars,
-    ReasoningBudget,
-    UnsupportedSchema,
-)
 from pantheon.engine.errors import (
     ContextOverBudget,
     EngineError,
-    InvalidRequest,
     ServerMemoryConstrained,
     ServerShuttingDown,
     SessionCachingDisabled,
@@ -29,8 +19,7 @@ from pantheon.engine.errors import (
 from pantheon.engine.generation import Generation
 from pantheon.engine.memory import Clamp, MemoryLadder
 from pantheon.engine.prompts import PromptWriter
-from pantheon.engine.reasoning import ReasoningStart
-from pantheon.engine.requests import CompletionRequest, ToolUse
+from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from pantheon.engine.scheduler import Sequence
@@ -41,9 +30,7 @@ from pantheon.engine.status import UNMEASURED_PREFILL_RATE, AttentionStatus, Mod
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import (
     ChatTokenizer,
-    PromptTokens,
     Speller,
-    TokenType,
 )
 from pantheon.engine.tools import Dialect
 from pantheon.engine.watches import SessionWatch, WatchTable
@@ -83,22 +70,19 @@ class ModelInstance:
         shared: Shared,
         *,
         attention_layers: int,
-        stop_repetition: bool,
+        answers: AnswerOptions,
         thinking_default: bool,
-        tool_grammar: ToolGrammar,
     ) -> None:
         """Take over a compiled runner and the loop that runs it.
 
         Args:
             transfer: export and restore; None for a model whose sessions keep no cache.
-            stop_repetition, thinking_default, tool_grammar: see `EngineConfig`.
+            answers: what answers are held to.
+            thinking_default: see `EngineConfig`.
         """
         self._identity = identity
-        self._chat = tokenizer
-        self._tokenizer = tokenizer.tokenizer
-        self._vocabulary = self._tokenizer.vocabulary
-        self._control_ids = self._vocabulary.texts(TokenType.CONTROL)
-        self._speller = Speller(self._vocabulary, self._tokenizer.token_bytes)
+        vocabulary, token_bytes = tokenizer.tokenizer.vocabulary, tokenizer.tokenizer.token_bytes
+        self._speller = Speller(vocabulary, token_bytes)
         self._runner = runner
         self._loop = loop
         self._capacity = capacity
@@ -106,11 +90,8 @@ class ModelInstance:
         self._ladder: MemoryLadder = shared.ladder
         self._watches: WatchTable = shared.watches
         self._attention_layers = attention_layers
-        self._stop_repetition = stop_repetition
-        self._tool_grammar = tool_grammar
-        self._grammars = JsonGrammars(GrammarCompiler(self._tokenizer))
-        self._dialect = dialect
         self._prompts = PromptWriter(tokenizer, dialect, thinking_default=thinking_default)
+        self._answering = Answering(tokenizer, dialect, self._prompts.turns, answers)
 
     @property
     def id(self) -> str:
@@ -145,7 +126,7 @@ class ModelInstance:
             max_concurrent_configured=self._identity.max_concurrent_configured,
             context_window=served.window,
             context_window_configured=self._identity.context_window_configured,
-            tool_choice_required_with_thinking=False,
+            tool_choice_required_with_thinking=self._answering.models_calls,
             attention=self._attention() if self._loop.stepped else None,
         )
 
@@ -164,14 +145,14 @@ class ModelInstance:
             raise ContextOverBudget(size, served.window)
         limit = min(request.max_tokens, served.window - size + 1)
         sequence = Sequence(prompt.tokens, limit, self._loop.now(), answer_ends=prompt.answer_ends)
-        answer = self._answer(request, rendered, limit)
+        answer, constraint = self._answering.begin(request, rendered, limit)
         generation = Generation(
             sequence,
             _row_sampling(request),
             answer,
             EventStream(self._identity.id, lambda: self._loop.cancel(sequence)),
             kv_cap=lambda: self._served().window,
-            constraint=self._constraint(request, answer),
+            constraint=constraint,
         )
         self._loop.submit(generation, session_id)
         return generation.stream
@@ -233,62 +214,6 @@ class ModelInstance:
         """The prompt with the sampled tokens of the session's answers where they stand again."""
         kept = () if session_id is None else self._loop.sessions.conversations(session_id)
         return continue_history(prompt, kept, self._speller)
-
-    def _answer(self, request: CompletionRequest, prompt: PromptTokens, limit: int) -> Answer:
-        texts, end_tokens = self._split_stops(request.stop)
-        think, use = self._chat.think, request.tool_use
-        calls = None
-        if use is not None:
-            calls = AnswerCalls(
-                self._dialect.parser(use.tools),
-                compelled=self._compels(use),
-                remember=self._prompts.turns.remember,
-            )
-        return Answer(
-            decoder=self._tokenizer.decoder(),
-            token_bytes=self._tokenizer.token_bytes,
-            stops=texts,
-            end_tokens=end_tokens,
-            limit=limit,
-            reasoning=None if think is None else ReasoningStart(think, prompt.reasoning_open),
-            top_logprobs=request.top_logprobs,
-            # A grammar can ask for what looks like a loop, such as a long array of zeros.
-            stop_repetition=self._stop_repetition
-            and request.response_format is None
-            and not (calls is not None and calls.compelled),
-            calls=calls,
-        )
-
-    def _compels(self, use: ToolUse) -> bool:
-        """Whether the answer must be a call (reference, the table of PANTHEON_TOOL_GRAMMAR)."""
-        if use.name is not None and self._tool_grammar is ToolGrammar.ALWAYS:
-            if all(tool.name != use.name for tool in use.tools):
-                raise InvalidRequest(f"tool_choice must name an offered tool, got {use.name!r:.100}")
-            return True
-        return use.required and self._tool_grammar is not ToolGrammar.NEVER
-
-    def _constraint(self, request: CompletionRequest, answer: Answer) -> Constraint | None:
-        grammar = budget = None
-        if request.response_format is not None:
-            try:
-                grammar = self._grammars.start(request.response_format.schema)
-            except UnsupportedSchema as error:
-                raise InvalidRequest(f"response_format: {error}") from error
-        tokens = request.reasoning_budget
-        if tokens is None:
-            tokens = self._identity.reasoning_budget
-        if self._chat.think is not None and tokens > 0:
-            budget = ReasoningBudget(self._chat.think, self._tokenizer, tokens)
-        return Constraint.of(answer, grammar=grammar, budget=budget)
-
-    def _split_stops(self, stops: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[int]]:
-        """Stop texts, and the tokens that end an answer.
-
-        A stop that spells a control token is matched by its id: its text is never in the answer.
-        """
-        texts = tuple(stop for stop in stops if stop not in self._control_ids)
-        stop_tokens = {self._control_ids[stop] for stop in stops if stop in self._control_ids}
-        return texts, self._vocabulary.end_ids | stop_tokens
 
     def _attention(self) -> AttentionStatus:
         """Every layer runs in plain XLA: a build without flash kernels for its platform."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from jax.errors import JaxRuntimeError
 
 from pantheon.engine.admission import memory_need
+from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
 from pantheon.engine.config import EngineConfig, ModelOptions
@@ -197,9 +198,10 @@ def _load(
             transfer if config.session_cache else None,
             shared,
             attention_layers=dimensions.attention_layers,
-            stop_repetition=config.stop_repetition,
+            answers=AnswerOptions(
+                options.reasoning_budget, config.stop_repetition, config.tool_grammar
+            ),
             thinking_default=config.thinking_default,
-            tool_grammar=config.tool_grammar,
         )
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:

@@ -102,7 +102,12 @@ def test_token_without_text_still_brings_its_logprob() -> None:
         ({"type": "json_schema"}, Script(tokens=("{}",)), {}, "schema_downgraded"),
         ({"type": "text"}, Script(tokens=("x",)), {"max_tokens": 1}, "applied"),
         ({"type": "x"}, Script(tokens=("x",)), {}, "ignored_unknown_type"),
-        (JSON, Script(tokens=("x",)), {"tools": [{"function": {"name": "a"}}]}, "ignored_tools_present"),
+        (
+            JSON,
+            Script(tokens=("x",)),
+            {"tools": [{"function": {"name": "a"}}]},
+            "ignored_tools_present",
+        ),
         (None, Script(tokens=("x",)), {}, UNSET),
     ],
 )
