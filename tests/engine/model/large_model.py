@@ -30,6 +30,14 @@ _CHANNELS = 2 * _KEY_HEADS * _STATE + _VALUES
 _TAPS = 4
 _EXPERTS, _USED, _INNER = 16, 8, 512
 
+ATTENTION_LAYERS = LAYERS // _INTERVAL
+RECURRENT_LAYERS = LAYERS - ATTENTION_LAYERS
+KV_VALUES = 2 * _KV_HEADS * _HEAD_DIM
+"""Numbers that a token leaves in a layer that attends."""
+STATE_VALUES = _VALUE_HEADS * _STATE * _STATE + (_TAPS - 1) * _CHANNELS
+"""Numbers that a sequence leaves in a recurrent layer."""
+ROTARY_PAIRS = _HEAD_DIM // 8
+
 _F32, _Q3_K, _Q4_K = (
     gguf.GGMLQuantizationType.F32,
     gguf.GGMLQuantizationType.Q3_K,
