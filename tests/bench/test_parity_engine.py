@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.errors import BenchError
-from bench.parity_engine import continue_greedily, vocabulary_of
+from bench.parity_engine import config_of, continue_greedily
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 MODEL = DATA / "models" / "qwen3-f32.gguf"
@@ -47,4 +47,4 @@ def test_a_file_that_is_no_model_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "nothing.gguf"
     file.write_bytes(b"GGUF")
     with pytest.raises(BenchError, match=r"nothing\.gguf"):
-        vocabulary_of(file)
+        config_of(file)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import parity_peer
 from bench.errors import BenchError
-from bench.parity_peer import read_completion, read_tokens
+from bench.parity_peer import ask_tokens, read_completion, read_tokens
+from bench.servers import Server
 
 RECORDED: dict[str, Any] = {
     "index": 0,
@@ -78,6 +80,32 @@ def test_a_completion_gives_tokens_places_and_what_is_not_chosen() -> None:
 def test_places_inside_a_character_may_be_missing() -> None:
     text = _text(completion_probabilities=RECORDED["completion_probabilities"][:1])
     assert len(read_completion(text, PROMPT, 2).places) == 1
+
+
+def test_places_that_are_missing_are_asked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with a whole letter as its token, which log-probabilities do not know of."""
+    asked: list[dict[str, Any]] = []
+    steps = RECORDED["completion_probabilities"]
+
+    def post(server: Server, path: str, body: dict[str, Any]) -> bytes:
+        if path == "/tokenize":
+            return b'{"tokens":[70]}'
+        asked.append(body)
+        count = len(body["prompt"])
+        timings = {"cache_n": count - 1, "prompt_n": 1}
+        if body["n_predict"] == 2:
+            return _text(completion_probabilities=steps[:1], timings=timings)
+        place = steps[count - len(PROMPT)]
+        return _text(tokens=[70], completion_probabilities=[place], timings=timings)
+
+    monkeypatch.setattr(parity_peer, "_post", post)
+    found = ask_tokens(Server("llama.cpp", 1, 1, {"cache_prompt": False}), PROMPT, 2, 9)
+    assert (found.tokens, found.refused) == ((630, 1015), (1008,))
+    assert [place.ids.tolist() for place in found.places] == [[630, 442], [1015, 563]]
+    assert [body["prompt"] for body in asked] == [[*PROMPT], [*PROMPT], [*PROMPT, 630]]
+    assert "logit_bias" not in asked[0]
+    assert all(body["logit_bias"][0][0] == 70 for body in asked[1:])
+    assert all(body["temperature"] == 0 and body["n_probs"] == 9 for body in asked)
 
 
 def test_a_prompt_of_which_a_part_was_kept_is_still_that_prompt() -> None:
