@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.model.config import MoeConfig
-from pantheon.engine.model.linear import linear
+from pantheon.engine.model.linear import late_zero, linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
 from pantheon.engine.model.packed import Stack, Weight, expert, values_of
 
@@ -131,7 +131,8 @@ def _through_experts(
         results = jax.lax.fori_loop(0, (count + _TILE - 1) // _TILE, add_tile, results)
         return taken(place + 1), results
 
-    nothing = jnp.zeros((pairs, tokens.shape[1]), tokens.dtype)
+    # Not a constant, which XLA would make for every layer at the start of the step.
+    nothing = jnp.broadcast_to(late_zero(tokens).astype(tokens.dtype), (pairs, tokens.shape[1]))
     # The matrices are carried from the pass before, as `linear` does it: taken where they are
     # used, they are unpacked three to five times slower.
     results: jax.Array = jax.lax.fori_loop(0, groups.active, add_expert, (taken(0), nothing))[1]

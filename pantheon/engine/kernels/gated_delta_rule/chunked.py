@@ -117,4 +117,5 @@ def _substituted(
         own = jax.lax.dynamic_slice_in_dim(solved, row, 1, axis=2) - earlier
         return jax.lax.dynamic_update_slice_in_dim(solved, own, row, axis=2)
 
-    return jax.lax.fori_loop(1, CHUNK, solve_row, target)
+    solved: jax.Array = jax.lax.fori_loop(1, CHUNK, solve_row, target)
+    return solved
