@@ -11,7 +11,7 @@ from bench.comparison import Comparison
 from pantheon.engine.answer import Answer
 from pantheon.engine.constraint import Constraint, JsonGrammars
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import architecture_of
+from pantheon.engine.model import WeightReader, architecture_of
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from pantheon.engine.sampled_token import SampledToken
@@ -63,7 +63,9 @@ class _Steps:
             architecture = architecture_of(file)
             config = architecture.read_config(file)
             self._tokenizer = Tokenizer(Vocabulary.from_metadata(file.metadata))
-            parameters = architecture.read_parameters(file, config, lambda done, total: None)
+            parameters = architecture.read_parameters(
+                WeightReader(file), config, lambda done, total: None
+            )
         window = _PAGES_PER_ROW * _PAGE_SIZE
         capacity = Capacity(_ROWS, _ROWS * _PAGES_PER_ROW, _PAGE_SIZE, window)
         self._runner = Runner(architecture, config, parameters, capacity)

@@ -22,6 +22,11 @@ class Decoder(Protocol):
         """Whether no part of a character is held back."""
         ...
 
+    @property
+    def latest(self) -> bytes:
+        """Bytes of the token taken last, as far as they are part of the text."""
+        ...
+
     def push(self, token_id: int) -> str:
         """Take a token; return the text that is certain now."""
         ...
@@ -161,8 +166,8 @@ class Answer:
         start, inside = self._splitter.taken, not self._decoder.between_characters
         tag = self._splitter.tag_text(token.id)
         if tag is None:
-            data = self._token_bytes.get(token.id)
             text = self._decoder.push(token.id)
+            data = self._decoder.latest
         else:
             # A tag in another place is text, also where its token is a control token.
             data = tag.encode()

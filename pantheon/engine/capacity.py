@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from pantheon.engine.runner import DECODE_BATCHES, Capacity
@@ -13,8 +14,61 @@ DEFAULT_SESSIONS: Final = 8
 """`max_sessions` when none is asked for."""
 
 
+CHECKPOINTS_OF_SESSION: Final = 6
+"""States that are kept for each session: two near the end of each prompt and one at the end of
+each turn, and some further back."""
+
+FEWEST_CHECKPOINTS: Final = 3
+"""What one conversation cannot do without: two near its prompt's end, one at the turn's end."""
+
+
 class NotEnoughMemory(Exception):
-    """The memory allowed does not hold even one page."""
+    """The memory allowed does not hold even one page, or the states of one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """Room for recurrent states.
+
+    Attributes:
+        rows: sequences decoded at once, each with a state.
+        checkpoints: states kept beside those.
+        bytes: what all of them take, and the one of padding.
+    """
+
+    rows: int
+    checkpoints: int
+    bytes: int
+
+
+def plan_states(*, rows: int, sessions: int, state_bytes: int, memory: int) -> StatePlan:
+    """Share the memory between the states of recurrent layers and the KV pool.
+
+    States get half of it at the most. Where that is short there are fewer checkpoints first, and
+    then fewer rows.
+
+    Args:
+        rows: requests to decode at once.
+        sessions: sessions that may be kept between their turns; 0 keeps no checkpoint.
+        state_bytes: bytes of one sequence's state in all layers; 0 without recurrent layers.
+        memory: bytes that states and KV pool may take together.
+
+    Raises:
+        NotEnoughMemory: it does not hold the states of one row.
+    """
+    rows = min(rows, DECODE_BATCHES[-1])
+    if not state_bytes:
+        return StatePlan(rows, 0, 0)
+    fewest = FEWEST_CHECKPOINTS if sessions else 0
+    affordable = memory // 2 // state_bytes - 1
+    if affordable < 1 + fewest:
+        raise NotEnoughMemory(
+            f"the recurrent layers need at least {(2 + fewest) * state_bytes} bytes of states, "
+            f"but only {memory // 2} may be used"
+        )
+    rows = min(rows, affordable - fewest)
+    checkpoints = min(sessions * CHECKPOINTS_OF_SESSION, affordable - rows)
+    return StatePlan(rows, checkpoints, (rows + 1 + checkpoints) * state_bytes)
 
 
 def plan_capacity(

@@ -40,10 +40,10 @@ from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import (
     ChatTokenizer,
     PromptTokens,
+    Speller,
     TemplateError,
     TokenizerError,
     TokenType,
-    spelling,
 )
 from pantheon.engine.watches import SessionWatch, WatchTable
 
@@ -98,7 +98,7 @@ class ModelInstance:
         self._tokenizer = tokenizer.tokenizer
         self._vocabulary = self._tokenizer.vocabulary
         self._control_ids = self._vocabulary.texts(TokenType.CONTROL)
-        self._spelling = spelling(self._vocabulary, self._tokenizer.token_bytes)
+        self._speller = Speller(self._vocabulary, self._tokenizer.token_bytes)
         self._runner = runner
         self._loop = loop
         self._capacity = capacity
@@ -231,7 +231,7 @@ class ModelInstance:
     def _continue(self, prompt: Listed[int], session_id: str | None) -> Continued:
         """The prompt with the sampled tokens of the session's answers where they stand again."""
         kept = () if session_id is None else self._loop.sessions.conversations(session_id)
-        return continue_history(prompt, kept, self._spelling)
+        return continue_history(prompt, kept, self._speller)
 
     def _encode(self, request: CompletionRequest) -> PromptTokens:
         characters = sum(len(value) for message in request.messages for value in message.values())

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from jax.errors import JaxRuntimeError
 
-from pantheon.engine.admission import FLOAT32_BYTES, memory_need
+from pantheon.engine.admission import memory_need
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
-from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity
+from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
 from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.memory import Level
-from pantheon.engine.model import architecture_of
+from pantheon.engine.model import WeightReader, architecture_of
+from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.runner import PREFILL_CHUNK, Runner
 from pantheon.engine.scheduler import Scheduler
@@ -62,8 +64,6 @@ def load_instance(
             f"dies were named ({', '.join(map(str, options.dies)) or 'none'}), but this is a "
             f"{config.backend} build with no dies visible; leave them out or run another build",
         )
-    if options.quantize:
-        raise LoadFailed(LoadFailure.OTHER, "INT8 quantisation at load is not supported")
     check_is_file(options.path)
     shared = shared or Shared.of(config)
     if shared.ladder.level is Level.REFUSE:
@@ -103,24 +103,36 @@ def _load(
 
     with GGUFFile(options.path) as file:
         architecture = architecture_of(file)
-        dimensions = architecture.read_config(file)
-        memory_need(file, dimensions, options.ctx_cap).check(host_memory().available)
+        dimensions = architecture.read_config(file).within(options.ctx_cap)
+        memory_need(file, dimensions, options.ctx_cap, quantize=options.quantize).check(
+            host_memory().available
+        )
         tokenizer = _read_tokenizer(file, progress)
-        version = weights_version(file)
+        version = weights_version(file, quantized=options.quantize)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
-            file, dimensions, lambda done, total: _report_layers(progress, done, total)
+            WeightReader(file, quantize=options.quantize),
+            dimensions,
+            lambda done, total: _report_layers(progress, done, total),
         )
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
+    memory = int(host_memory().available * config.kv_memory_share)
+    states = plan_states(
+        rows=concurrent if config.batch_slots else 1,
+        sessions=sessions if config.session_cache else 0,
+        state_bytes=dimensions.state_values * FLOAT32_BYTES,
+        memory=memory,
+    )
     capacity = plan_capacity(
         context_length=dimensions.context_length,
         ctx_cap=options.ctx_cap,
-        rows=concurrent if config.batch_slots else 1,
+        rows=states.rows,
         sessions=sessions if config.session_cache else 0,
         bytes_per_token=dimensions.kv_values_per_token * FLOAT32_BYTES,
-        memory=int(host_memory().available * config.kv_memory_share),
+        memory=memory - states.bytes,
     )
+    capacity = replace(capacity, checkpoints=states.checkpoints)
     progress(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all"
@@ -158,7 +170,9 @@ def _load(
         page_size=capacity.page_size,
         window=capacity.window,
         vocabulary=dimensions.tokens,
+        state_layout=runner.empty_recurrent_state(),
     )
+    transfer = SessionTransfer(loop, cache, runner, target, snapshots=architecture.snapshots)
     identity = InstanceIdentity(
         id=name,
         path=str(options.path),
@@ -176,9 +190,9 @@ def _load(
             runner,
             loop,
             capacity,
-            SessionTransfer(loop, cache, runner, target) if config.session_cache else None,
+            transfer if config.session_cache else None,
             shared,
-            attention_layers=dimensions.layers,
+            attention_layers=dimensions.attention_layers,
             stop_repetition=config.stop_repetition,
             thinking_default=config.thinking_default,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pantheon.engine.config import ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
+from pantheon.engine.gguf import named_shards
 
 _SPLIT_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
 _SHOWN_CHARACTERS = 200
@@ -45,7 +46,11 @@ def below_root(options: ModelOptions, root: Path) -> ModelOptions:
     """
     try:
         real = Path(os.path.realpath(options.path, strict=True))
-        inside = real.is_relative_to(os.path.realpath(root, strict=True))
+        top = os.path.realpath(root, strict=True)
+        # The other files of a split model are opened by its name: they may be links as well.
+        inside = all(
+            Path(os.path.realpath(shard)).is_relative_to(top) for shard in named_shards(real)
+        )
     except (OSError, ValueError):
         inside = False
     if not inside:

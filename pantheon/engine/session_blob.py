@@ -1,15 +1,20 @@
 """The file format of an exported conversation.
 
     4 bytes   PNKV
-    2 bytes   version, 1
+    2 bytes   version, 2
     4 bytes   length of the header
     header    JSON object, UTF-8: see `BlobHeader`
     pages     each page's arrays one after another in C order, little-endian
+    states    likewise the arrays of each checkpoint of the recurrent layers
     32 bytes  BLAKE2b-256 of all of the above and of the tokens as 32-bit integers
 
 Integers are little-endian and unsigned. The tokens themselves travel beside the blob (reference,
 `POST /admin/session/export`). Places of the last page past the last token are zero: they may have
 held another session's data.
+
+A model with recurrent layers resumes at a checkpoint of their state only: the blob has the one
+after its last token, and where there is one the last inside the prompt on the grid of checkpoints,
+for a next turn that parts from this one before its answer.
 """
 
 from __future__ import annotations
@@ -18,21 +23,26 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from pantheon.engine.errors import BadSessionBlob, WeightsVersionMismatch
 
 _MAGIC: Final = b"PNKV"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _PREFIX: Final = struct.Struct("<4sHI")
 _DIGEST_BYTES: Final = 32
 _MOST_HEADER_BYTES: Final = 1 << 20
+MOST_STATES: Final = 2
+"""Checkpoints of a blob."""
 
 Page = Sequence[np.ndarray]
 """The arrays of one page, keys and values of each layer in order: (kv_heads, page_size, ...)."""
+
+State = Sequence[np.ndarray]
+"""The arrays of one checkpoint, what a sequence leaves in each recurrent layer in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,8 @@ class BlobHeader:
         prompt_tokens: leading tokens that were the last turn's prompt.
         answer_ends: numbers of leading tokens at which an answer ends, rising.
         layout: for each array of a page its dtype and shape.
+        checkpoints: numbers of leading tokens after which it has the state, rising.
+        state_layout: for each array of a state its dtype and shape.
     """
 
     architecture: str
@@ -54,6 +66,20 @@ class BlobHeader:
     prompt_tokens: int
     answer_ends: list[int]
     layout: list[list[Any]]
+    checkpoints: list[int] = field(default_factory=list)
+    state_layout: list[list[Any]] = field(default_factory=list)
+
+
+class DecodedBlob(NamedTuple):
+    """A blob taken apart. The arrays are views of it.
+
+    Attributes:
+        states: one for each of the header's checkpoints.
+    """
+
+    header: BlobHeader
+    pages: list[list[np.ndarray]]
+    states: list[list[np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +90,7 @@ class BlobTarget:
         layout: a page of it, filled with anything.
         window: most tokens of a session.
         vocabulary: token ids are below it.
+        state_layout: a state of its recurrent layers, filled with anything; empty without them.
     """
 
     architecture: str
@@ -72,6 +99,7 @@ class BlobTarget:
     page_size: int
     window: int
     vocabulary: int
+    state_layout: State = ()
 
     @property
     def page_bytes(self) -> int:
@@ -79,14 +107,24 @@ class BlobTarget:
         return sum(array.nbytes for array in self.layout)
 
     @property
+    def state_bytes(self) -> int:
+        """Bytes of one state."""
+        return sum(array.nbytes for array in self.state_layout)
+
+    @property
     def largest_blob_bytes(self) -> int:
         """Most bytes that a blob for this model can have."""
         pages = -(-self.window // self.page_size)
-        return _PREFIX.size + _MOST_HEADER_BYTES + pages * self.page_bytes + _DIGEST_BYTES
+        payload = pages * self.page_bytes + MOST_STATES * self.state_bytes
+        return _PREFIX.size + _MOST_HEADER_BYTES + payload + _DIGEST_BYTES
 
 
 def encode_blob(
-    header: BlobHeader, tokens: Sequence[int], pages: Sequence[Page], page_size: int
+    header: BlobHeader,
+    tokens: Sequence[int],
+    pages: Sequence[Page],
+    page_size: int,
+    states: Sequence[State] = (),
 ) -> list[bytes | memoryview]:
     """Make a blob, in pieces. The arrays are not copied; the last page's padding is zeroed."""
     text = json.dumps(asdict(header)).encode()
@@ -95,19 +133,14 @@ def encode_blob(
     if pages and used:
         for array in pages[-1]:
             array[:, used:] = 0
-    for page in pages:
-        pieces += [np.ascontiguousarray(_little_endian(array)).data.cast("B") for array in page]
+    for part in (*pages, *states):
+        pieces += [np.ascontiguousarray(_little_endian(array)).data.cast("B") for array in part]
     pieces.append(_digest(pieces, tokens))
     return pieces
 
 
-def decode_blob(
-    blob: bytes, tokens: Sequence[int], target: BlobTarget
-) -> tuple[BlobHeader, list[list[np.ndarray]]]:
+def decode_blob(blob: bytes, tokens: Sequence[int], target: BlobTarget) -> DecodedBlob:
     """Check a blob against its checksum, its tokens and the model, and take it apart.
-
-    Returns:
-        The header, and pages whose arrays are views of the blob.
 
     Raises:
         BadSessionBlob: it is corrupt, of another architecture, or does not fit the model.
@@ -132,16 +165,25 @@ def decode_blob(
         raise BadSessionBlob(f"token ids must be in 0 to {target.vocabulary - 1}")
     if header.layout != layout_of(target.layout):
         raise BadSessionBlob("the blob's KV pages are laid out for another build of this model")
+    if header.state_layout != layout_of(target.state_layout):
+        raise BadSessionBlob("the blob's states are laid out for another build of this model")
+    if bool(header.checkpoints) != bool(target.state_layout) or (
+        header.checkpoints and header.checkpoints[-1] != header.n_tok
+    ):
+        raise BadSessionBlob("the blob must have the state after its last token")
     count = -(-header.n_tok // target.page_size)
-    if len(payload) != count * target.page_bytes:
+    kv_bytes = count * target.page_bytes
+    needed = kv_bytes + len(header.checkpoints) * target.state_bytes
+    if len(payload) != needed:
         raise BadSessionBlob(
-            f"{header.n_tok} tokens need {count * target.page_bytes} bytes of KV, "
+            f"{header.n_tok} tokens need {needed} bytes of KV and states, "
             f"the blob has {len(payload)}"
         )
-    return header, [
-        _take_page(payload[i * target.page_bytes : (i + 1) * target.page_bytes], target.layout)
-        for i in range(count)
-    ]
+    return DecodedBlob(
+        header,
+        _take_parts(payload[:kv_bytes], target.layout, count),
+        _take_parts(payload[kv_bytes:], target.state_layout, len(header.checkpoints)),
+    )
 
 
 def layout_of(page: Page) -> list[list[Any]]:
@@ -180,13 +222,24 @@ def _read_header(text: bytes) -> BlobHeader:
         isinstance(header.architecture, str)
         and isinstance(header.answer_ends, list)
         and isinstance(header.layout, list)
+        and isinstance(header.checkpoints, list)
+        and isinstance(header.state_layout, list)
         and all(type(number) is int and number >= 0 for number in [*numbers, *header.answer_ends])
+        and all(type(number) is int for number in header.checkpoints)
         and 0 < header.prompt_tokens <= header.n_tok
         and all(end <= header.n_tok for end in header.answer_ends)
+        and len(header.checkpoints) <= MOST_STATES
+        and all(0 < place <= header.n_tok for place in header.checkpoints)
+        and header.checkpoints == sorted(set(header.checkpoints))
         and header.answer_ends == sorted(header.answer_ends)
     ):
         raise BadSessionBlob("the header of the session blob has a value that it cannot have")
     return header
+
+
+def _take_parts(data: memoryview, layout: Page | State, count: int) -> list[list[np.ndarray]]:
+    size = len(data) // count if count else 0
+    return [_take_page(data[i * size : (i + 1) * size], layout) for i in range(count)]
 
 
 def _take_page(data: memoryview, layout: Page) -> list[np.ndarray]:

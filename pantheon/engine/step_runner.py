@@ -70,6 +70,14 @@ class StepRunner(Protocol):
         """Dispatch the write of one page, as `read_page` gives it."""
         ...
 
+    def read_state(self, slot: int) -> Sequence[np.ndarray]:
+        """Wait for the recurrent state of a slot and copy it to the host, an array a part."""
+        ...
+
+    def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
+        """Dispatch the write of one state to a slot, as `read_state` gives it."""
+        ...
+
     def reset(self) -> None:
         """Forget everything after a failed step."""
         ...

@@ -32,6 +32,7 @@ class _TokenBytes:
 
 class _Decoder:
     between_characters = True
+    latest = b"x"
 
     def push(self, token_id: int) -> str:
         return "x"
@@ -143,11 +144,20 @@ def live_model(
     cache = PrefixCache(PagePool(pages, PAGE), slots)
     scheduler = Scheduler(rows=rows, queue_depth=32, chunk=PREFILL_CHUNK, cache=cache)
     table = SessionTable(max_sessions=8, idle_ttl_s=1e6, watch_grace_s=1e6, forget=cache.forget)
-    target = BlobTarget(architecture.name, 1, runner.empty_page(), PAGE, window, config.tokens)
+    target = BlobTarget(
+        architecture.name,
+        1,
+        runner.empty_page(),
+        PAGE,
+        window,
+        config.tokens,
+        runner.empty_recurrent_state(),
+    )
     traces = runner.traces
     loop = StepLoop("tiny", runner, scheduler, table, queue_wait_s=WAIT_S)
     try:
-        yield LiveModel(loop, scheduler, runner, SessionTransfer(loop, cache, runner, target))
+        transfer = SessionTransfer(loop, cache, runner, target, snapshots=architecture.snapshots)
+        yield LiveModel(loop, scheduler, runner, transfer)
         assert runner.traces == traces, "a step was traced after compile"
     finally:
         loop.close()

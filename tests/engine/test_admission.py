@@ -8,30 +8,43 @@ import jax
 import psutil
 import pytest
 
-from pantheon.engine.admission import PROGRAM_BYTES, USEFUL_WINDOW, MemoryNeed, memory_need
+from pantheon.engine.admission import (
+    LAYER_PROGRAM_BYTES,
+    PROGRAM_BYTES,
+    USEFUL_WINDOW,
+    MemoryNeed,
+    memory_need,
+)
 from pantheon.engine.capacity import NotEnoughMemory
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import architecture_of
-from pantheon.engine.model.parameters import held_bytes
+from pantheon.engine.model import WeightReader, architecture_of
+from pantheon.engine.model.read import held_bytes
 from pantheon.engine.registry import Registry
 from tests.engine.gguf.huge import huge_model
 from tests.golden import golden_file
 
 
+@pytest.mark.parametrize("quantize", [False, True])
 @pytest.mark.parametrize(
     "name",
-    ["models/llama-smollm-f32.gguf", "models/llama3-rope-f32.gguf", "quant/llama-smollm-Q4_1.gguf"],
+    [
+        "models/llama-smollm-f32.gguf",
+        "models/llama3-rope-f32.gguf",
+        "quant/llama-smollm-Q4_1.gguf",
+        "quant/llama-minicpm5-BF16.gguf",
+    ],
 )
 def test_the_estimate_is_what_the_weights_take_and_their_largest_tensor_once_more(
-    name: str,
+    name: str, quantize: bool
 ) -> None:
     with GGUFFile(golden_file(name)) as file:
         architecture = architecture_of(file)
         config = architecture.read_config(file)
-        need = memory_need(file, config, ctx_cap=0)
-        parameters = architecture.read_parameters(file, config, lambda done, total: None)
+        need = memory_need(file, config, ctx_cap=0, quantize=quantize)
+        reader = WeightReader(file, quantize=quantize)
+        parameters = architecture.read_parameters(reader, config, lambda done, total: None)
     held = held_bytes(parameters)
     largest = max(leaf.nbytes for leaf in jax.tree.leaves(parameters))
     assert abs(need.weights - held - largest) < 10_000, "the rotary frequencies are computed"
@@ -44,6 +57,15 @@ def test_the_smallest_useful_cache_holds_a_short_talk(cap: int, tokens: int) -> 
         need = memory_need(file, config, ctx_cap=cap)
     assert config.context_length > USEFUL_WINDOW
     assert need.cache == tokens * 2 * config.layers * config.kv_heads * config.head_dim * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "large_layers"), [("llama-smollm", 0), ("qwen35", 6), ("qwen3moe", 3)]
+)
+def test_layers_with_states_or_experts_have_larger_programs(name: str, large_layers: int) -> None:
+    with GGUFFile(golden_file(f"models/{name}-f32.gguf")) as file:
+        need = memory_need(file, architecture_of(file).read_config(file), ctx_cap=0)
+    assert need.programs == PROGRAM_BYTES + large_layers * LAYER_PROGRAM_BYTES
 
 
 def test_exactly_enough_is_enough_and_the_refusal_gives_the_numbers() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pantheon.engine.capacity import PAGE_SIZE, NotEnoughMemory, plan_capacity
+from pantheon.engine.capacity import PAGE_SIZE, NotEnoughMemory, plan_capacity, plan_states
 
 
 def test_with_memory_enough_every_row_has_a_whole_window() -> None:
@@ -93,6 +93,40 @@ def test_capacity_never_exceeds_memory_and_always_holds_a_window(
     assert capacity.window >= 1
     assert capacity.rows * -(-capacity.window // PAGE_SIZE) <= capacity.pages
     assert capacity.table_width * capacity.page_size >= capacity.window
+
+
+def test_states_of_every_row_and_some_for_each_session() -> None:
+    plan = plan_states(rows=8, sessions=8, state_bytes=1000, memory=2**30)
+    assert (plan.rows, plan.checkpoints) == (8, 48)
+    assert plan.bytes == (8 + 1 + 48) * 1000, "and the one of padding"
+
+
+def test_short_memory_takes_checkpoints_before_rows() -> None:
+    """Reference, `max_concurrent`: fewer checkpoints cost time, fewer rows are less than asked."""
+    plan = plan_states(rows=8, sessions=8, state_bytes=1000, memory=2 * 20 * 1000)
+    assert (plan.rows, plan.checkpoints) == (8, 11)
+    plan = plan_states(rows=8, sessions=8, state_bytes=1000, memory=2 * 8 * 1000)
+    assert (plan.rows, plan.checkpoints) == (4, 3)
+
+
+@given(st.integers(1, 100), st.integers(0, 16), st.integers(1, 10**9), st.integers(0, 10**11))
+def test_states_take_half_of_the_memory_at_most(
+    rows: int, sessions: int, state_bytes: int, memory: int
+) -> None:
+    try:
+        plan = plan_states(rows=rows, sessions=sessions, state_bytes=state_bytes, memory=memory)
+    except NotEnoughMemory as error:
+        assert "states" in str(error)
+        assert (1 + 1 + 3 * bool(sessions)) * state_bytes > memory // 2
+        return
+    assert plan.bytes == (plan.rows + 1 + plan.checkpoints) * state_bytes <= memory // 2
+    assert 1 <= plan.rows <= min(rows, 8)
+    assert bool(plan.checkpoints) == bool(sessions), "a turn resumes from a checkpoint alone"
+
+
+def test_a_model_that_only_attends_has_no_states() -> None:
+    plan = plan_states(rows=4, sessions=8, state_bytes=0, memory=0)
+    assert (plan.rows, plan.checkpoints, plan.bytes) == (4, 0, 0)
 
 
 def test_sessions_beyond_the_rows_have_a_window_each_where_memory_allows() -> None:

@@ -27,6 +27,7 @@ from tests.engine.answers import (
     run,
 )
 from tests.engine.pieces import END, Pieces, pieces_tokenizer
+from tests.engine.tokenizer.vocabularies import golden_tokenizer
 
 
 def carried(steps: list[AnswerStep]) -> list[tuple[str, list[bytes]]]:
@@ -209,3 +210,11 @@ def test_entries_are_those_of_the_tokens_sent(
         assert entries == here
         position += len(part)
     assert sum(len(entries) for _, entries in deltas) == len(expected)
+
+
+def test_the_space_that_decoding_leaves_out_is_in_no_entry() -> None:
+    """SentencePiece: the joined bytes of the entries are those of the content."""
+    tokenizer = golden_tokenizer("llama-spm")
+    ids = [tokenizer.vocabulary.tokens.index(piece) for piece in ("\u2581Hi", "\u2581you")]
+    steps = run(answer_of(tokenizer, end_tokens=frozenset(), top_logprobs=0), ids)
+    assert carried(steps) == [("Hi", [b"Hi"]), (" you", [b" you"])]

@@ -27,7 +27,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[LiveModel]:
         running.check()
 
 
-def _agree(resumed: Turn, cold: Turn) -> None:
+def agree(resumed: Turn, cold: Turn) -> None:
     """Equal up to a place at which the cold run could not decide either."""
     for place, (left, right) in enumerate(zip(resumed.tokens, cold.tokens, strict=True)):
         if left != right:
@@ -62,7 +62,7 @@ def test_ten_turns_resume_and_agree_with_cold_runs(model: LiveModel) -> None:
     for turn in range(10):
         resumed = model.ask(history, "long")
         assert resumed.cached == held, "all that the turn before held is used"
-        _agree(resumed, model.ask(history))
+        agree(resumed, model.ask(history))
         held = len(history) + len(resumed.tokens) - 1
         assert resumed.finished.usage.kv_used == held
         history = history + resumed.tokens + _IDS[turn * 11 : turn * 11 + 20]
@@ -105,7 +105,7 @@ def test_two_turns_of_one_session_at_once(model: LiveModel) -> None:
     for prompt, answer in zip((first, second), answers, strict=True):
         resumed = model.ask(prompt + answer + [9, 10, 11], "two")
         assert resumed.cached == len(prompt) + len(answer) - 1
-        _agree(resumed, model.ask(prompt + answer + [9, 10, 11]))
+        agree(resumed, model.ask(prompt + answer + [9, 10, 11]))
         assert not resumed.finished.usage.session_conflict
 
 

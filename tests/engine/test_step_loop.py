@@ -37,6 +37,7 @@ class _TokenBytes:
 
 class _Decoder:
     between_characters = True
+    latest = b"x"
 
     def push(self, token_id: int) -> str:
         return f"{token_id} "

@@ -142,6 +142,12 @@ class ToyDevice:
     def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
         self.pages[page] = content[0].reshape(-1)
 
+    def read_state(self, slot: int) -> list[np.ndarray]:
+        return [np.array([self.kept_states[slot]], np.int64)]
+
+    def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
+        self.kept_states[slot] = int(content[0][0])
+
     def cells(self, pages: Sequence[int], count: int) -> list[int]:
         """What stands at the first `count` positions of a sequence with these pages."""
         values: list[int] = self.pages[list(pages)].reshape(-1)[:count].tolist()

@@ -23,8 +23,9 @@ def toy_recurrent(path: Path) -> tuple[Architecture, ModelConfig, Parameters]:
         placement: Placement,
         cache: ModelCache,
     ) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
-        hidden, cache = llama.hidden_states(parameters, config, tokens, placement, cache)
         (states,) = cache.recurrent
+        attending = cache._replace(recurrent=())
+        hidden, cache = llama.hidden_states(parameters, config, tokens, placement, attending)
         mixed, after = jax.vmap(_scan)(states[placement.slots], hidden, placement.valid)
         states = states.at[placement.slots].set(after)
         return hidden + mixed, cache._replace(recurrent=(states,))
@@ -35,6 +36,7 @@ def toy_recurrent(path: Path) -> tuple[Architecture, ModelConfig, Parameters]:
             name="toy",
             hidden_states=hidden_states,
             recurrent_shapes=lambda config: ((config.hidden,),),
+            snapshots=False,
         ),
         config,
         parameters,

@@ -1,6 +1,11 @@
 """Who owns the KV: pages, conversations between their turns, sessions. Knows no device."""
 
-from pantheon.engine.cache.checkpoints import CHECKPOINT_GRID, Checkpoint, checkpoint_positions
+from pantheon.engine.cache.checkpoints import (
+    CHECKPOINT_GRID,
+    Checkpoint,
+    checkpoint_positions,
+    latest,
+)
 from pantheon.engine.cache.conversation import Conversation, common_prefix
 from pantheon.engine.cache.history import Continued, continue_history
 from pantheon.engine.cache.lease import Lease
@@ -25,4 +30,5 @@ __all__ = [
     "checkpoint_positions",
     "common_prefix",
     "continue_history",
+    "latest",
 ]

@@ -7,7 +7,7 @@ out, and where an answer is found again its own tokens stand in the prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -40,14 +40,17 @@ class Continued:
 
 
 def continue_history(
-    prompt: Sequence[int], histories: Iterable[History], spelling: Sequence[bytes]
+    prompt: Sequence[int],
+    histories: Iterable[History],
+    spell: Callable[[Sequence[int]], list[bytes]],
 ) -> Continued:
     """Put the sampled tokens of the longest history that a prompt continues into the prompt.
 
     Args:
         prompt: a conversation as the tokenizer encodes it.
         histories: earlier turns.
-        spelling: for each token its text as bytes; those of a control token are of no other's.
+        spell: gives for each of some tokens its text as bytes; those of a control token are of
+            no other's, and some may be empty. Leading tokens are spelled as they are in the whole.
     """
     ends: dict[int, int] | None = None
     text = b""
@@ -57,11 +60,15 @@ def continue_history(
         if not history.answer_ends:
             continue
         if ends is None:
-            spelled = [spelling[token] for token in prompt]
+            spelled = spell(prompt)
             text = b"".join(spelled)
-            ends = {end: i for i, end in enumerate(accumulate(map(len, spelled)), start=1)}
+            ends = {}
+            for place, end in enumerate(accumulate(map(len, spelled)), start=1):
+                # The first place: a token without text belongs to what follows.
+                ends.setdefault(end, place)
+        spelled_history = spell(history.tokens)
         for count in reversed(history.answer_ends):
-            before = b"".join([spelling[token] for token in history.tokens[:count]])
+            before = b"".join(spelled_history[:count])
             if len(before) <= best_length:
                 break
             following = ends.get(len(before))

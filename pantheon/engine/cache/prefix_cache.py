@@ -170,15 +170,17 @@ class PrefixCache:
                 self._slots.release(one.slot for one in conversation.checkpoints)
 
     def borrow(self, conversation: Conversation) -> Lease | None:
-        """Hold the pages of a conversation while somebody reads them; `settle` ends it.
+        """Hold what a conversation has while somebody reads it; `settle` ends it.
 
         Returns:
-            None when they are promised to running sequences, which may need them at any time.
+            None when its pages are promised to running sequences, which may need them at any time.
         """
         if not self._has_room(sum(page not in self._leased for page in conversation.pages)):
             return None
-        self._hold(conversation.pages, ())
-        return self._leased_pages(conversation.pages)
+        self._hold(conversation.pages, conversation.checkpoints)
+        lease = self._leased_pages(conversation.pages)
+        lease.checkpoints.extend(conversation.checkpoints)
+        return lease
 
     def take(self, tokens: int) -> Lease | None:
         """Take fresh pages for `tokens` tokens that come from outside; None as in `lease`."""

@@ -38,7 +38,7 @@ class ReasoningBudget:
         if forced is None:
             missing = THINK_CLOSE.removeprefix(answer.begun_closing_tag)
             # As text: a control token would leave no tag in the text, where it is looked for.
-            forced = self._tokenizer.encode(missing, special=False)[0]
+            forced = self._tokenizer.encode(missing, special=False, continued=True)[0]
         return mask_of([forced], len(self._tokenizer.vocabulary))
 
     def may_force(self, answer: Answer, *, after: int) -> bool:

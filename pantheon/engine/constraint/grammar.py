@@ -49,12 +49,12 @@ class JsonGrammar:
 
     def accept_text(self, text: str) -> None:
         """Take text that is only part of a token, in tokens of its own."""
-        self._accept(self._tokenizer.encode(text, special=False))
+        self._accept(self._tokenizer.encode(text, special=False, continued=True))
 
     def line_breaks(self, most: int) -> TokenMask:
         """Tokens of nothing but 1 to `most` line breaks, which may stand before the object."""
         texts = ("\n" * count for count in range(1, most + 1))
-        encoded = (self._tokenizer.encode(text, special=False) for text in texts)
+        encoded = (self._tokenizer.encode(text, special=False, continued=True) for text in texts)
         return mask_of((tokens[0] for tokens in encoded if len(tokens) == 1), self._vocabulary)
 
     def _accept(self, tokens: list[int]) -> None:

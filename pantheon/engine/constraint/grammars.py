@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections import OrderedDict
@@ -79,6 +80,8 @@ class JsonGrammars:
     def _compile(self, schema: str) -> tuple[LLMatcher, bool]:
         """A matcher for a schema, and whether it lets through what the schema does not."""
         source = LLMatcher.grammar_from_json_schema(schema, overrides=_OPTIONS)
+        if self._tokenizer.vocabulary.space_prefix:
+            source = _after_space(source)
         matcher = LLMatcher(self._trie, source, log_level=0, limits=_LIMITS)
         if matcher.is_error():
             reason = matcher.get_error().partition("\n")[0]
@@ -89,6 +92,18 @@ class JsonGrammars:
         for reason in reasons:
             _log.warning("a JSON schema is enforced in part: %.200s", reason)
         return matcher, bool(reasons)
+
+
+def _after_space(source: str) -> str:
+    """A grammar behind an optional space.
+
+    Where a vocabulary puts a space before a text, an answer begins with it as a rule, and decoding
+    takes it away: without it the model would have to write what it has never seen.
+    """
+    grammars = json.loads(source)
+    inner = grammars["grammars"][0]["name"]
+    grammars["grammars"].insert(0, {"name": "answer", "lark_grammar": f"start: / ?/ @{inner}"})
+    return json.dumps(grammars)
 
 
 class _Vocabulary:
@@ -105,7 +120,7 @@ class _Vocabulary:
         self._encode = tokenizer.encode
 
     def __call__(self, text: bytes) -> list[int]:
-        return self._encode(text.decode(), special=False)
+        return self._encode(text.decode(), special=False, continued=True)
 
 
 def _vocabulary_trie(tokenizer: Tokenizer) -> LLTokenizer:

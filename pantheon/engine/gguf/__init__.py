@@ -5,6 +5,7 @@ from pantheon.engine.gguf.errors import GGUFError
 from pantheon.engine.gguf.fingerprint import weights_version
 from pantheon.engine.gguf.metadata import Metadata
 from pantheon.engine.gguf.reader import GGUFFile
+from pantheon.engine.gguf.shards import named_shards
 from pantheon.engine.gguf.tensor import Tensor, TensorInfo
 from pantheon.engine.gguf.tensor_types import TensorType, block_layout
 
@@ -17,6 +18,7 @@ __all__ = [
     "TensorType",
     "block_layout",
     "dequantize",
+    "named_shards",
     "unpack_blocks",
     "weights_version",
 ]

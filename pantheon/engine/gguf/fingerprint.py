@@ -9,7 +9,7 @@ _BITS = 53
 """Every integer of so many bits is exact in a double, which is what JSON readers make of it."""
 
 
-def weights_version(*files: GGUFFile) -> int:
+def weights_version(*files: GGUFFile, quantized: bool = False) -> int:
     """A number in [0, 2**53) that is equal for equal weights, on every machine and start.
 
     It covers what the keys and values of a cache depend on: names, types, shapes and data of all
@@ -21,8 +21,11 @@ def weights_version(*files: GGUFFile) -> int:
 
     Args:
         files: the files of one model, all of its shards.
+        quantized: whether its weights are made INT8, which are other weights.
     """
     digest = hashlib.blake2b(digest_size=8, person=b"weights")
+    if quantized:
+        _add(digest, b"int8")
     for prefix in sorted({f"{file.architecture}." for file in files}):
         for file in files:
             for key, value in file.metadata.encoded(prefix):

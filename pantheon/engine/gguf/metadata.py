@@ -70,6 +70,18 @@ class Metadata:
             raise GGUFError(f"metadata key {key!r} holds integers above 2^63-1")
         return numbers.astype(np.int64)
 
+    def booleans(self, key: str) -> list[bool]:
+        """An array of booleans."""
+        array = self._array(key, "an array of booleans", frozenset({ValueType.BOOL}))
+        return [bool(number) for number in array.numbers()]
+
+    def floats(self, key: str) -> NDArray[np.float64]:
+        """An array of finite floats, shape [n]."""
+        numbers = self._array(key, "an array of floats", FLOATS).numbers().astype(np.float64)
+        if not np.isfinite(numbers).all():
+            raise GGUFError(f"metadata key {key!r} must hold finite numbers")
+        return numbers
+
     def optional_uint(
         self, key: str, *, minimum: int = 0, maximum: int = (1 << 32) - 1
     ) -> int | None:
@@ -95,6 +107,14 @@ class Metadata:
     def optional_integers(self, key: str) -> NDArray[np.int64] | None:
         """As `integers`, or None when the key is absent."""
         return self._optional(key, self.integers)
+
+    def optional_booleans(self, key: str) -> list[bool] | None:
+        """As `booleans`, or None when the key is absent."""
+        return self._optional(key, self.booleans)
+
+    def optional_floats(self, key: str) -> NDArray[np.float64] | None:
+        """As `floats`, or None when the key is absent."""
+        return self._optional(key, self.floats)
 
     def encoded(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Every pair whose key begins with `prefix`, by key: type and value as bytes."""

@@ -1,4 +1,4 @@
-"""An open GGUF file: memory-mapped, parsed and checked once, tensors handed out as views."""
+"""An open GGUF model: memory-mapped, parsed and checked once, tensors handed out as views."""
 
 import mmap
 import os
@@ -9,43 +9,66 @@ from types import TracebackType
 import numpy as np
 
 from pantheon.engine.gguf.errors import GGUFError
-from pantheon.engine.gguf.header import parse_header
+from pantheon.engine.gguf.header import Header, parse_header
 from pantheon.engine.gguf.metadata import Metadata
+from pantheon.engine.gguf.shards import Split, read_split, shard_paths
 from pantheon.engine.gguf.tensor import Tensor, TensorInfo
 
 
 class GGUFFile:
-    """A GGUF file of version 2 or 3, little-endian, in one part.
+    """A GGUF model of version 2 or 3, little-endian, in one file or split over several.
 
-    Opening reads the metadata and the tensor table; weights are not touched until `tensor` is
-    asked and its view is read. The map stays open until `close` and until the last view of a
+    Opening reads the metadata and the tensor tables; weights are not touched until `tensor` is
+    asked and its view is read. The maps stay open until `close` and until the last view of a
     tensor is gone. A file that another process truncates while it is mapped ends this process
     with SIGBUS when the lost part is read: replace model files by renaming, never in place.
 
     Attributes:
-        path: The file.
+        path: The file, the first one of a split model.
         version: GGUF version, 2 or 3.
-        metadata: Typed access to the key/value section.
-        tensors: The tensor table by name, in file order.
+        metadata: Typed access to the key/value section, the first file's of a split model.
+        tensors: The tensor tables by name, in file order.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Map and check the file.
+        """Map and check the file; the others of a split model are found by its name.
 
         Raises:
-            GGUFError: the file cannot be opened, is damaged, or is not supported.
+            GGUFError: a file cannot be opened, is damaged, or is not supported; the files of a
+                split model do not belong together, or one is missing.
         """
         self.path = Path(path)
-        self._map = _map_file(self.path)
-        try:
-            header = parse_header(memoryview(self._map or b""))
-        except GGUFError as error:
-            raise GGUFError(f"{self.path.name}: {error}") from None
-        self.version = header.version
-        self.metadata: Metadata = header.metadata
-        self.tensors: dict[str, TensorInfo] = header.tensors
-        self._data_start = header.data_start
+        first = _Part(self.path)
+        self._parts: dict[str, _Part] = dict.fromkeys(first.header.tensors, first)
+        """The file of each tensor."""
+        self.version = first.header.version
+        self.metadata: Metadata = first.header.metadata
+        self.tensors: dict[str, TensorInfo] = dict(first.header.tensors)
         self._closed = False
+        split = _split_of(first)
+        for index, shard in enumerate(shard_paths(self.path, split)[1:], start=1):
+            self._add(_Part(shard), index, split)
+        if split.tensors is not None and split.tensors != len(self.tensors):
+            raise GGUFError(
+                f"{self.path.name} says that its {split.count} files hold {split.tensors} tensors "
+                f"(split.tensors.count), found {len(self.tensors)}"
+            )
+
+    def _add(self, part: "_Part", index: int, split: Split) -> None:
+        found = _split_of(part)
+        if (found.index, found.count) != (index, split.count):
+            raise GGUFError(
+                f"{part.path.name} must be file {index + 1} of {split.count} of a split model; it "
+                f"says that it is file {found.index + 1} of {found.count}"
+            )
+        twice = min(self.tensors.keys() & part.header.tensors.keys(), default=None)
+        if twice is not None:
+            raise GGUFError(
+                f"tensor name {twice!r} occurs in {self._parts[twice].path.name} and in "
+                f"{part.path.name}; names must be unique"
+            )
+        self.tensors.update(part.header.tensors)
+        self._parts.update(dict.fromkeys(part.header.tensors, part))
 
     @property
     def architecture(self) -> str:
@@ -57,7 +80,7 @@ class GGUFFile:
         return self.metadata.string("general.architecture")
 
     def tensor(self, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
-        """The named tensor as a view of the file; nothing is copied.
+        """The named tensor as a view of its file; nothing is copied.
 
         Args:
             name: Name in the file.
@@ -66,7 +89,7 @@ class GGUFFile:
         Raises:
             GGUFError: the tensor is missing or has another shape, or the file is closed.
         """
-        if self._closed or self._map is None:
+        if self._closed:
             raise GGUFError(f"{self.path.name} is closed; tensor {name!r} cannot be read")
         info = self.tensors.get(name)
         if info is None:
@@ -80,15 +103,12 @@ class GGUFFile:
                 f"tensor {name!r} in {self.path.name} has the wrong shape for architecture "
                 f"{self.architecture!r}: expected {tuple(shape)}, found {info.shape}"
             )
-        start = self._data_start + info.offset
-        flat = np.frombuffer(self._map, dtype=np.uint8, count=info.size, offset=start)
-        packed = flat.reshape(*info.shape[:-1], info.row_bytes)
-        return Tensor(info.name, info.type, info.shape, packed)
+        return self._parts[name].tensor(info)
 
     def close(self) -> None:
-        """Give the map back. Views that are still alive keep their bytes until they are gone."""
+        """Give the maps back. Views that are still alive keep their bytes until they are gone."""
         self._closed = True
-        self._map = None
+        self._parts = {}
 
     def __enter__(self) -> "GGUFFile":
         return self
@@ -100,6 +120,34 @@ class GGUFFile:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Part:
+    """One mapped file."""
+
+    __slots__ = ("_buffer", "header", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._buffer = _map_file(path) or b""
+        self.header: Header
+        try:
+            self.header = parse_header(memoryview(self._buffer))
+        except GGUFError as error:
+            raise GGUFError(f"{path.name}: {error}") from None
+
+    def tensor(self, info: TensorInfo) -> Tensor:
+        start = self.header.data_start + info.offset
+        flat = np.frombuffer(self._buffer, dtype=np.uint8, count=info.size, offset=start)
+        packed = flat.reshape(*info.shape[:-1], info.row_bytes)
+        return Tensor(info.name, info.type, info.shape, packed)
+
+
+def _split_of(part: _Part) -> Split:
+    try:
+        return read_split(part.header.metadata)
+    except GGUFError as error:
+        raise GGUFError(f"{part.path.name}: {error}") from None
 
 
 def _map_file(path: Path) -> mmap.mmap | None:

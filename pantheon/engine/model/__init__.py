@@ -3,6 +3,14 @@
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.kv_cache import ModelCache
 from pantheon.engine.model.parameters import Parameters
+from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.registry import Architecture, architecture_of
 
-__all__ = ["Architecture", "ModelCache", "ModelConfig", "Parameters", "architecture_of"]
+__all__ = [
+    "Architecture",
+    "ModelCache",
+    "ModelConfig",
+    "Parameters",
+    "WeightReader",
+    "architecture_of",
+]

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pantheon.engine.kernels.paged_attention import paged_attention
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.kv_cache import LayerCache, Placement, write
 from pantheon.engine.model.linear import linear
-from pantheon.engine.model.rotary import rotate_interleaved
+from pantheon.engine.model.norms import rms_norm
+from pantheon.engine.model.packed import Weight
+from pantheon.engine.model.rotary import rotate
 
 
 class AttentionParameters(NamedTuple):
-    """Weights of one attention layer."""
+    """Weights of one attention layer.
 
-    query: Float[Array, "query_rows hidden"]
-    key: Float[Array, "kv_rows hidden"]
-    value: Float[Array, "kv_rows hidden"]
-    output: Float[Array, "hidden query_rows"]
+    Attributes:
+        query: a row for each dimension of each head; with a gated output twice as many, the
+            rows of a head's gate after those of its query.
+        query_bias, key_bias, value_bias: None for an architecture without them.
+        query_norm, key_norm: weights of a norm over each head; None likewise.
+    """
+
+    query: Weight
+    key: Weight
+    value: Weight
+    output: Weight
+    query_bias: Float[Array, " query_rows"] | None = None
+    key_bias: Float[Array, " kv_rows"] | None = None
+    value_bias: Float[Array, " kv_rows"] | None = None
+    query_norm: Float[Array, " head_dim"] | None = None
+    key_norm: Float[Array, " head_dim"] | None = None
 
 
 def attention(
@@ -31,12 +47,18 @@ def attention(
     placement: Placement,
 ) -> tuple[Float[Array, "batch time hidden"], LayerCache]:
     """Causal grouped-query attention of a step's tokens over the pages of their sequences."""
-    batch, time, _ = x.shape
-    query = linear(x, parameters.query).reshape(batch, time, config.heads, config.head_dim)
-    key = linear(x, parameters.key).reshape(batch, time, config.kv_heads, config.head_dim)
-    value = linear(x, parameters.value).reshape(batch, time, config.kv_heads, config.head_dim)
-    query = rotate_interleaved(query, placement.positions, frequencies)
-    key = rotate_interleaved(key, placement.positions, frequencies)
+    query = _heads(x, parameters.query, parameters.query_bias, config.heads)
+    key = _heads(x, parameters.key, parameters.key_bias, config.kv_heads)
+    value = _heads(x, parameters.value, parameters.value_bias, config.kv_heads)
+    gate = None
+    if config.gated_attention:
+        query, gate = jnp.split(query, 2, axis=-1)
+    if parameters.query_norm is not None:
+        query = rms_norm(query, parameters.query_norm, config.rms_epsilon)
+    if parameters.key_norm is not None:
+        key = rms_norm(key, parameters.key_norm, config.rms_epsilon)
+    query = rotate(query, placement.positions, frequencies, config.rope)
+    key = rotate(key, placement.positions, frequencies, config.rope)
     cache = write(cache, placement, key, value)
     mixed = paged_attention(
         query,
@@ -46,5 +68,21 @@ def attention(
         placement.positions,
         placement.lengths,
         scale=config.head_dim**-0.5,
+        window=config.sliding_window,
     )
-    return linear(mixed.reshape(batch, time, -1), parameters.output), cache
+    if gate is not None:
+        mixed = mixed * jax.nn.sigmoid(gate)
+    return linear(mixed.reshape(*x.shape[:2], -1), parameters.output), cache
+
+
+def _heads(
+    x: Float[Array, "batch time hidden"],
+    weight: Weight,
+    bias: Float[Array, " rows"] | None,
+    heads: int,
+) -> Float[Array, "batch time heads row_dim"]:
+    """Project onto each head."""
+    projected = linear(x, weight)
+    if bias is not None:
+        projected = projected + bias
+    return projected.reshape(*x.shape[:2], heads, -1)

@@ -1,25 +1,123 @@
-"""The shape of a model, read from GGUF metadata."""
+"""The shape of a model. Plain values, hashable: a jitted step takes them as static arguments."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
 
-from pantheon.engine.gguf import GGUFError, GGUFFile
 
-_LARGEST_LAYERS = 1024
-_LARGEST_WIDTH = 1 << 20
-_LARGEST_CONTEXT = 1 << 24
+class Pairing(Enum):
+    """Which dimensions of a head are rotated together."""
+
+    NEIGHBOURS = "dimensions 2i and 2i+1"
+    HALVES = "dimension i of both halves of the rotated part"
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScaling:
+    """Positions divided by a factor (Chen et al., 2023)."""
+
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class YarnScaling:
+    """Slow frequencies interpolated, fast ones kept (YaRN: Peng et al., 2023).
+
+    Attributes:
+        factor: by how much the context was extended.
+        original_length: tokens of the context before that.
+        beta_fast, beta_slow: turns within the original context at and above which a frequency
+            is kept, and at and below which it is interpolated.
+    """
+
+    factor: float
+    original_length: int
+    beta_fast: float
+    beta_slow: float
+
+
+@dataclass(frozen=True, slots=True)
+class RopeConfig:
+    """Rotary position embedding.
+
+    Attributes:
+        dim: leading dimensions of each head that are rotated.
+        scaling: how the frequencies were changed to extend the context. Factors for each
+            frequency (Llama 3, LongRoPE) are tensors of the file, not configuration.
+        original_length: tokens of the context before LongRoPE extended it; None without it.
+        magnitude: what the rotated dimensions are multiplied by.
+    """
+
+    dim: int
+    base: float
+    pairing: Pairing
+    scaling: LinearScaling | YarnScaling | None = None
+    original_length: int | None = None
+    magnitude: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MoeConfig:
+    """A mixture of experts.
+
+    Attributes:
+        used: experts that each token is given to.
+        inner: rows of an expert's gate.
+        shared_inner: rows of the gate of the expert that sees every token; 0 for none.
+    """
+
+    experts: int
+    used: int
+    inner: int
+    shared_inner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaNetConfig:
+    """A gated delta net.
+
+    Attributes:
+        key_dim, value_dim: dimensions of one head.
+        kernel: taps of the causal convolution.
+        tiled: True when value head j reads key head `j mod key_heads`, False when it reads
+            `j div (value_heads / key_heads)`.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    kernel: int
+    tiled: bool
+
+    @property
+    def channels(self) -> int:
+        """Channels of the convolution: queries, keys and values one after another."""
+        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+
+    @property
+    def state_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What one sequence leaves in a layer: the convolution's last inputs, and the state."""
+        state = (self.value_heads, self.key_dim, self.value_dim)
+        return (self.kernel - 1, self.channels), state
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """Dimensions of a decoder. Hashable: a jitted step takes it as a static argument.
+    """Dimensions of a decoder.
 
     Attributes:
+        inner: rows of the gate of a dense feed-forward layer; 0 where there is none.
         vocabulary: rows of the embedding, padding rows included.
         tokens: entries of the tokenizer's list; logits of rows past it are never sampled.
-        context_length: the longest context the model was made for, in tokens.
-        rotary_dim: leading dimensions of each head that are rotated.
+        context_length: the longest context that is served, in tokens.
+        recurrent: for each layer whether it is recurrent instead of attending.
+        gated_attention: whether attention has a gate on its output.
+        sliding_window: how many tokens back a token sees, itself included; 0 for all.
+        moe: the feed-forward layers are mixtures of experts; None for dense ones.
+        delta_net: the recurrent layers; None where there are none.
     """
 
     architecture: str
@@ -33,86 +131,42 @@ class ModelConfig:
     tokens: int
     context_length: int
     rms_epsilon: float
-    rope_base: float
-    rotary_dim: int
+    rope: RopeConfig
+    recurrent: tuple[bool, ...]
+    gated_attention: bool = False
+    sliding_window: int = 0
+    moe: MoeConfig | None = None
+    delta_net: DeltaNetConfig | None = None
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers that keep keys and values."""
+        return self.layers - sum(self.recurrent)
 
     @property
     def kv_values_per_token(self) -> int:
         """Numbers that one token's keys and values take in all layers together."""
-        return 2 * self.layers * self.kv_heads * self.head_dim
+        return 2 * self.attention_layers * self.kv_heads * self.head_dim
 
+    @property
+    def state_values(self) -> int:
+        """Numbers that one sequence leaves in all recurrent layers together."""
+        if self.delta_net is None:
+            return 0
+        return sum(self.recurrent) * sum(map(math.prod, self.delta_net.state_shapes))
 
-def read_config(file: GGUFFile) -> ModelConfig:
-    """Read the dimensions of a llama-like decoder (GGUF specification, `[llm].*` keys).
+    @property
+    def widest_inner(self) -> int:
+        """Most numbers that one token has between the matrices of a feed-forward layer."""
+        if self.moe is None:
+            return self.inner
+        return max(self.moe.used * self.moe.inner, self.moe.shared_inner)
 
-    Raises:
-        GGUFError: a key is missing, of the wrong type or out of range, or two disagree.
-    """
-    metadata = file.metadata
-    architecture = metadata.string("general.architecture")
+    def within(self, context_cap: int) -> ModelConfig:
+        """The same model served with at most `context_cap` tokens, 0 for no cap.
 
-    def size(key: str, largest: int, default: int | None = None) -> int:
-        name = f"{architecture}.{key}"
-        if default is not None and name not in metadata:
-            return default
-        return metadata.uint(name, minimum=1, maximum=largest)
-
-    hidden = size("embedding_length", _LARGEST_WIDTH)
-    heads = size("attention.head_count", _LARGEST_WIDTH)
-    kv_heads = size("attention.head_count_kv", _LARGEST_WIDTH, default=heads)
-    if heads % kv_heads:
-        raise GGUFError(
-            f"{architecture}.attention.head_count must be a multiple of head_count_kv, "
-            f"got {heads} and {kv_heads}"
-        )
-    if hidden % heads and f"{architecture}.attention.key_length" not in metadata:
-        raise GGUFError(
-            f"{architecture}.embedding_length must be a multiple of attention.head_count where "
-            f"attention.key_length is absent, got {hidden} and {heads}"
-        )
-    head_dim = size("attention.key_length", _LARGEST_WIDTH, default=max(hidden // heads, 1))
-    value_dim = size("attention.value_length", _LARGEST_WIDTH, default=head_dim)
-    if value_dim != head_dim:
-        raise GGUFError(
-            f"{architecture}.attention.value_length must equal key_length, "
-            f"got {value_dim} and {head_dim}"
-        )
-    rotary_dim = size("rope.dimension_count", _LARGEST_WIDTH, default=head_dim)
-    if rotary_dim % 2 or rotary_dim > head_dim:
-        raise GGUFError(
-            f"{architecture}.rope.dimension_count must be even and at most the head size "
-            f"{head_dim}, got {rotary_dim}"
-        )
-    scaling = metadata.optional_string(f"{architecture}.rope.scaling.type")
-    if scaling not in (None, "none"):
-        raise GGUFError(f"{architecture}.rope.scaling.type must be none, got {scaling!r}")
-    epsilon = metadata.float(f"{architecture}.attention.layer_norm_rms_epsilon")
-    rope_base = metadata.optional_float(f"{architecture}.rope.freq_base")
-    rope_base = 10_000.0 if rope_base is None else rope_base
-    if not 0 < epsilon < 1 or not rope_base >= 1:
-        raise GGUFError(
-            "layer_norm_rms_epsilon must lie in (0, 1) and rope.freq_base be at least 1, "
-            f"got {epsilon} and {rope_base}"
-        )
-    vocabulary = file.tensor("token_embd.weight").shape[0]
-    tokens = len(metadata.strings("tokenizer.ggml.tokens"))
-    if tokens > vocabulary:
-        raise GGUFError(
-            f"tokenizer.ggml.tokens must not be longer than the {vocabulary} rows of "
-            f"token_embd.weight, got {tokens}"
-        )
-    return ModelConfig(
-        architecture=architecture,
-        layers=size("block_count", _LARGEST_LAYERS),
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        inner=size("feed_forward_length", _LARGEST_WIDTH),
-        vocabulary=vocabulary,
-        tokens=tokens,
-        context_length=size("context_length", _LARGEST_CONTEXT),
-        rms_epsilon=epsilon,
-        rope_base=rope_base,
-        rotary_dim=rotary_dim,
-    )
+        It matters to more than memory: LongRoPE has other factors for short contexts.
+        """
+        if not context_cap:
+            return self
+        return replace(self, context_length=min(self.context_length, context_cap))

@@ -8,14 +8,15 @@ import jax
 from jaxtyping import Array, Float
 
 from pantheon.engine.model.linear import linear
+from pantheon.engine.model.packed import Weight
 
 
 class MlpParameters(NamedTuple):
     """Weights of one gated feed-forward layer."""
 
-    gate: Float[Array, "inner hidden"]
-    up: Float[Array, "inner hidden"]
-    down: Float[Array, "hidden inner"]
+    gate: Weight
+    up: Weight
+    down: Weight
 
 
 def swiglu(

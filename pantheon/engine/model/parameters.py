@@ -1,50 +1,64 @@
-"""The weights of a llama-like decoder, from GGUF tensors to device arrays."""
+"""The weights of a decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from pantheon.engine.gguf import GGUFError, GGUFFile, dequantize
 from pantheon.engine.model.attention import AttentionParameters
 from pantheon.engine.model.config import ModelConfig
+from pantheon.engine.model.frequencies import frequencies
+from pantheon.engine.model.gated_delta_net import DeltaNetParameters
 from pantheon.engine.model.mlp import MlpParameters
-from pantheon.engine.model.rotary import inverse_frequencies
+from pantheon.engine.model.moe import MoeParameters
+from pantheon.engine.model.packed import Weight
+from pantheon.engine.model.read import WeightReader
+from pantheon.engine.model.read_rope import LONG_FACTORS, SHORT_FACTORS
+
+_FACTORS = "rope_freqs.weight"
 
 
 class LayerParameters(NamedTuple):
     """Weights of one decoder layer."""
 
-    attention_norm: Float[Array, " hidden"]
-    attention: AttentionParameters
-    mlp_norm: Float[Array, " hidden"]
-    mlp: MlpParameters
+    mixer_norm: Float[Array, " hidden"]
+    mixer: AttentionParameters | DeltaNetParameters
+    feed_forward_norm: Float[Array, " hidden"]
+    feed_forward: MlpParameters | MoeParameters
 
 
 class Parameters(NamedTuple):
     """Weights of a decoder.
 
     Attributes:
-        head: the output matrix; the very array of `embedding` where the file ties them.
+        head: the output matrix; that of `embedding` where the file ties them.
         frequencies: rotary frequencies, the file's own factors applied.
     """
 
-    embedding: Float[Array, "vocabulary hidden"]
+    embedding: Weight
     layers: tuple[LayerParameters, ...]
     output_norm: Float[Array, " hidden"]
-    head: Float[Array, "vocabulary hidden"]
+    head: Weight
     frequencies: Float[Array, " pairs"]
 
 
+ReadLayer = Callable[[WeightReader, ModelConfig, int], LayerParameters]
+"""Reads the layer of a number: what an architecture's files call its tensors."""
+
+
 def read_parameters(
-    file: GGUFFile, config: ModelConfig, progress: Callable[[int, int], None]
+    reader: WeightReader,
+    config: ModelConfig,
+    progress: Callable[[int, int], None],
+    read_layer: ReadLayer,
 ) -> Parameters:
-    """Dequantise every tensor to float32 and put it on the default device.
+    """Put every tensor on the default device, matrices as they are packed.
+
+    Blocks past the model's own layers predict further tokens (`nextn_predict_layers`); they are
+    left in the file.
 
     Args:
         progress: called with (layers read, layers in all) after each layer.
@@ -54,64 +68,49 @@ def read_parameters(
             asks for.
     """
 
-    unread = set(file.tensors)
-
-    def read(name: str, *shape: int) -> jax.Array:
-        unread.discard(name)
-        return jnp.asarray(dequantize(file.tensor(name, shape)))
-
-    hidden, inner = config.hidden, config.inner
-    query_rows, kv_rows = config.heads * config.head_dim, config.kv_heads * config.head_dim
-
-    def read_layer(index: int) -> LayerParameters:
-        prefix = f"blk.{index}"
-        layer = LayerParameters(
-            attention_norm=read(f"{prefix}.attn_norm.weight", hidden),
-            attention=AttentionParameters(
-                query=read(f"{prefix}.attn_q.weight", query_rows, hidden),
-                key=read(f"{prefix}.attn_k.weight", kv_rows, hidden),
-                value=read(f"{prefix}.attn_v.weight", kv_rows, hidden),
-                output=read(f"{prefix}.attn_output.weight", hidden, query_rows),
-            ),
-            mlp_norm=read(f"{prefix}.ffn_norm.weight", hidden),
-            mlp=MlpParameters(
-                gate=read(f"{prefix}.ffn_gate.weight", inner, hidden),
-                up=read(f"{prefix}.ffn_up.weight", inner, hidden),
-                down=read(f"{prefix}.ffn_down.weight", hidden, inner),
-            ),
-        )
+    def read(index: int) -> LayerParameters:
+        layer = read_layer(reader, config, index)
         progress(index + 1, config.layers)
         return layer
 
-    frequencies = _frequencies(file, config)
-    unread.discard("rope_freqs.weight")
-    embedding = read("token_embd.weight", config.vocabulary, hidden)
-    tied = "output.weight" not in file.tensors
+    rotary = _frequencies(reader, config)
+    embedding = reader.weight("token_embd.weight", config.vocabulary, config.hidden)
+    tied = "output.weight" not in reader
     parameters = Parameters(
         embedding=embedding,
-        layers=tuple(read_layer(index) for index in range(config.layers)),
-        output_norm=read("output_norm.weight", hidden),
-        head=embedding if tied else read("output.weight", config.vocabulary, hidden),
-        frequencies=jnp.asarray(frequencies),
+        layers=tuple(read(index) for index in range(config.layers)),
+        output_norm=reader.vector("output_norm.weight", config.hidden),
+        head=embedding
+        if tied
+        else reader.weight("output.weight", config.vocabulary, config.hidden),
+        frequencies=rotary,
     )
-    if unread:
-        raise GGUFError(
-            f"every tensor of a {config.architecture} file must be known, or its answers would "
-            f"be wrong; {len(unread)} are not, {min(unread)!r} among them"
-        )
+    _pass_over_predicting_blocks(reader, config)
+    reader.check_all_read()
     return parameters
 
 
-def _frequencies(file: GGUFFile, config: ModelConfig) -> Float[np.ndarray, " pairs"]:
-    """Rotary frequencies, divided by `rope_freqs.weight` where the file has it (Llama 3)."""
-    frequencies = inverse_frequencies(config.rotary_dim, config.rope_base)
-    if "rope_freqs.weight" not in file.tensors:
-        return frequencies
-    factors = dequantize(file.tensor("rope_freqs.weight", (config.rotary_dim // 2,)))
-    return frequencies / factors
+def _pass_over_predicting_blocks(reader: WeightReader, config: ModelConfig) -> None:
+    blocks = f"{config.architecture}.block_count"
+    for index in range(config.layers, reader.file.metadata.uint(blocks)):
+        for name in reader.file.tensors:
+            if name.startswith(f"blk.{index}."):
+                reader.pass_over(name)
 
 
-def held_bytes(tree: object) -> int:
-    """Bytes of the distinct arrays of a tree; an array that is used twice counts once."""
-    arrays = {id(leaf): leaf.nbytes for leaf in jax.tree.leaves(tree)}
-    return sum(arrays.values())
+def _frequencies(reader: WeightReader, config: ModelConfig) -> Float[Array, " pairs"]:
+    """Rotary frequencies, divided by the file's factors where it has them.
+
+    Llama 3 has one set; LongRoPE has one for contexts up to the original length and one for
+    longer ones, of which the served context takes one for good: keys that were rotated by one
+    cannot be compared with queries rotated by the other.
+    """
+    plain = jnp.asarray(frequencies(config.rope))
+    pairs = config.rope.dim // 2
+    if config.rope.original_length is not None:
+        long = reader.vector(LONG_FACTORS, pairs)
+        short = reader.vector(SHORT_FACTORS, pairs)
+        return plain / (long if config.context_length > config.rope.original_length else short)
+    if _FACTORS in reader:
+        return plain / reader.vector(_FACTORS, pairs)
+    return plain

@@ -8,48 +8,71 @@ from dataclasses import dataclass
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.gguf import GGUFError, GGUFFile
-from pantheon.engine.model import llama
-from pantheon.engine.model.config import ModelConfig, read_config
+from pantheon.engine.model import (
+    decoder,
+    llama,
+    phi3,
+    qwen2,
+    qwen3,
+    qwen3moe,
+    qwen3next,
+    qwen35,
+    qwen35moe,
+)
+from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.kv_cache import ModelCache, Placement
-from pantheon.engine.model.parameters import Parameters, read_parameters
+from pantheon.engine.model.parameters import Parameters, ReadLayer, read_parameters
+from pantheon.engine.model.read import WeightReader
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What the runner needs of an architecture. Every callable but the readers is pure.
+    """What the engine needs of an architecture. Every callable but the readers is pure.
 
     Attributes:
         name: `general.architecture` of its files.
         read_config: the dimensions, from metadata.
-        read_parameters: the weights; its callback is told layers read and layers in all.
+        read_layer: the weights of one layer.
         hidden_states: tokens to hidden states after the final norm, and the written cache.
         logits: hidden states to scores over the vocabulary.
-        recurrent_shapes: for each recurrent layer the shape of one sequence's state; none for an
+        recurrent_shapes: the shapes of what one sequence leaves in recurrent layers; none for an
             architecture that only attends.
+        snapshots: whether sessions can be exported: whether all that a sequence leaves is in its
+            pages and its recurrent states.
     """
 
     name: str
     read_config: Callable[[GGUFFile], ModelConfig]
-    read_parameters: Callable[[GGUFFile, ModelConfig, Callable[[int, int], None]], Parameters]
+    read_layer: ReadLayer
     hidden_states: Callable[
         [Parameters, ModelConfig, Int[Array, "batch time"], Placement, ModelCache],
         tuple[Float[Array, "batch time hidden"], ModelCache],
-    ]
+    ] = decoder.hidden_states
     logits: Callable[
         [Parameters, ModelConfig, Float[Array, "batch hidden"]],
         Float[Array, "batch vocabulary"],
-    ]
-    recurrent_shapes: Callable[[ModelConfig], tuple[tuple[int, ...], ...]] = lambda _: ()
+    ] = decoder.logits
+    recurrent_shapes: Callable[[ModelConfig], tuple[tuple[int, ...], ...]] = (
+        decoder.recurrent_shapes
+    )
+    snapshots: bool = True
+
+    def read_parameters(
+        self, reader: WeightReader, config: ModelConfig, progress: Callable[[int, int], None]
+    ) -> Parameters:
+        """The weights; see `pantheon.engine.model.parameters.read_parameters`."""
+        return read_parameters(reader, config, progress, self.read_layer)
 
 
 _ARCHITECTURES = (
-    Architecture(
-        name="llama",
-        read_config=read_config,
-        read_parameters=read_parameters,
-        hidden_states=llama.hidden_states,
-        logits=llama.logits,
-    ),
+    Architecture("llama", llama.read_config, llama.read_layer),
+    Architecture("phi3", phi3.read_config, phi3.read_layer),
+    Architecture("qwen2", qwen2.read_config, qwen2.read_layer),
+    Architecture("qwen3", qwen3.read_config, qwen3.read_layer),
+    Architecture("qwen3moe", qwen3moe.read_config, qwen3moe.read_layer),
+    Architecture("qwen3next", qwen3next.read_config, qwen3next.read_layer),
+    Architecture("qwen35", qwen35.read_config, qwen35.read_layer),
+    Architecture("qwen35moe", qwen35moe.read_config, qwen35moe.read_layer),
 )
 
 

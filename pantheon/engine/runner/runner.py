@@ -13,7 +13,7 @@ import numpy as np
 
 from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Parameters
 from pantheon.engine.model.kv_cache import allocate
-from pantheon.engine.model.parameters import held_bytes
+from pantheon.engine.model.read import held_bytes
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, bias_vector
 from pantheon.engine.runner.arguments import StepArguments
@@ -27,8 +27,10 @@ from pantheon.engine.runner.steps import (
     decode_step,
     prefill_step,
     read_page_step,
+    read_state_step,
     start_row_step,
     write_page_step,
+    write_state_step,
 )
 from pantheon.engine.token_mask import TokenMask
 
@@ -82,7 +84,7 @@ class Runner:
     def _empty_state(self) -> DeviceState:
         capacity, config = self._capacity, self._config
         kv = allocate(
-            config.layers,
+            config.attention_layers,
             capacity.pages,
             config.kv_heads,
             capacity.page_size,
@@ -119,7 +121,12 @@ class Runner:
             ("write page", write_page_step, True, (number, page)),
         )
         if self._state.cache.recurrent:
-            steps += (("copy state", copy_state_step, True, (number, number, np.bool_(False))),)
+            recurrent = tuple(self.empty_recurrent_state())
+            steps += (
+                ("copy state", copy_state_step, True, (number, number, np.bool_(False))),
+                ("read state", read_state_step, False, (number,)),
+                ("write state", write_state_step, True, (number, recurrent)),
+            )
         for done, (name, step, donates, arguments) in enumerate(steps, start=1):
             began = time.monotonic()
             jitted = jax.jit(self._counted(step), donate_argnums=0 if donates else ())
@@ -127,6 +134,17 @@ class Runner:
             self._steps[name] = lowered.compile(compiler_options())
             took = time.monotonic() - began
             progress(f"compiled {done}/{len(steps)}: {name} ({took:.1f} s)")
+
+    def temporary_bytes(self, step: str) -> int:
+        """Bytes that a compiled step takes beside its arguments and results, as XLA plans it.
+
+        Raises:
+            ValueError: the backend does not say.
+        """
+        analysis = self._steps[step].memory_analysis()  # type: ignore[attr-defined]
+        if analysis is None:
+            raise ValueError(f"{jax.default_backend()} does not say what memory a step takes")
+        return int(analysis.temp_size_in_bytes)
 
     def _of_model(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """A step of the model with the state as its first argument."""
@@ -193,6 +211,20 @@ class Runner:
     def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
         """Dispatch the write of one page, as `read_page` gives it."""
         self._state = self._steps["write page"](self._state, np.int32(page), tuple(content))
+
+    def read_state(self, slot: int) -> list[np.ndarray]:
+        """Copy the recurrent state of a checkpoint to the host, layer by layer."""
+        parts = self._steps["read state"](self._state, np.int32(self._checkpoint(slot)))
+        return [np.asarray(part) for part in parts]
+
+    def empty_recurrent_state(self) -> list[np.ndarray]:
+        """A state of zeros, as `read_state` gives it; of nothing without recurrent layers."""
+        return [np.zeros(slots.shape[1:], slots.dtype) for slots in self._state.cache.recurrent]
+
+    def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
+        """Dispatch the write of a checkpoint, as `read_state` gives it."""
+        number = np.int32(self._checkpoint(slot))
+        self._state = self._steps["write state"](self._state, number, tuple(content))
 
     def prefill(
         self,

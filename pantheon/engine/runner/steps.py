@@ -207,3 +207,20 @@ def copy_state_step(
 
     recurrent = jax.tree.map(copy, state.cache.recurrent)
     return state._replace(cache=state.cache._replace(recurrent=recurrent))
+
+
+def read_state_step(
+    state: DeviceState, slot: Int[Array, ""]
+) -> tuple[Float[Array, "*_shape"], ...]:
+    """The recurrent states of one slot, layer by layer. The state is not donated."""
+    return tuple(slots[slot] for slots in state.cache.recurrent)
+
+
+def write_state_step(
+    state: DeviceState, slot: Int[Array, ""], content: tuple[Float[Array, "*_shape"], ...]
+) -> DeviceState:
+    """Write the recurrent states of one slot, as `read_state_step` gives them."""
+    recurrent = tuple(
+        slots.at[slot].set(new) for slots, new in zip(state.cache.recurrent, content, strict=True)
+    )
+    return state._replace(cache=state.cache._replace(recurrent=recurrent))

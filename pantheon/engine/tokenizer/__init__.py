@@ -4,7 +4,7 @@ from pantheon.engine.tokenizer.chat import ChatTokenizer, PromptTokens
 from pantheon.engine.tokenizer.decoder import IncrementalDecoder
 from pantheon.engine.tokenizer.encoder import Tokenizer
 from pantheon.engine.tokenizer.errors import TemplateError, TokenizerError
-from pantheon.engine.tokenizer.spelling import spelling
+from pantheon.engine.tokenizer.spelling import Speller, spelling
 from pantheon.engine.tokenizer.template import ChatTemplate
 from pantheon.engine.tokenizer.think import THINK_CLOSE, THINK_OPEN, ThinkStyle
 from pantheon.engine.tokenizer.token_bytes import TokenBytes
@@ -17,6 +17,7 @@ __all__ = [
     "ChatTokenizer",
     "IncrementalDecoder",
     "PromptTokens",
+    "Speller",
     "TemplateError",
     "ThinkStyle",
     "TokenBytes",

@@ -1,6 +1,7 @@
 """Pre-tokenizers by the name in `tokenizer.ggml.pre`: how text is cut before byte-pair merging.
 
-The expressions are those of the model families' own published tokenizers.
+The expressions are those of the model families' own published tokenizers. "default" stands for a
+file without a name: what llama.cpp does with one.
 """
 
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pantheon.engine.tokenizer.errors import TokenizerError
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_GPT2_WITHOUT_BLANKS = _GPT2.removesuffix(r"|\s+")
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
@@ -43,6 +45,9 @@ class PreTokenizer:
 
 
 _BY_NAME: dict[str, PreTokenizer] = {
+    "default": PreTokenizer(
+        (r"[\p{P}$+<=>^~|]+", _GPT2_WITHOUT_BLANKS, r"\p{N}+", r"[0-9]{3}"), whole_words=False
+    ),
     "gpt-2": PreTokenizer((_GPT2,), whole_words=False),
     "llama-bpe": PreTokenizer((_llama3(r"\p{N}{1,3}"),), whole_words=True),
     "minicpm5": PreTokenizer((r"\p{N}{1,3}", _llama3(r"\p{N}+")), whole_words=True),

@@ -1,7 +1,8 @@
 """The bytes that each token stands for."""
 
 from pantheon.engine.tokenizer.errors import TokenizerError
-from pantheon.engine.tokenizer.vocabulary import TokenType, Vocabulary
+from pantheon.engine.tokenizer.sentencepiece import SPACE
+from pantheon.engine.tokenizer.vocabulary import SENTENCEPIECE, TokenType, Vocabulary
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -26,11 +27,14 @@ class TokenBytes:
             TokenizerError: a byte token is not written `<0xXX>`.
         """
         alphabet = _byte_alphabet()
+        pieces = vocabulary.model == SENTENCEPIECE
         visible: list[bytes] = []
         special: dict[int, bytes] = {}
         for index, (text, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
             if kind is TokenType.NORMAL:
-                visible.append(_decode(text, alphabet))
+                visible.append(
+                    text.replace(SPACE, " ").encode() if pieces else _decode(text, alphabet)
+                )
             elif kind is TokenType.USER_DEFINED:
                 visible.append(text.encode())
             elif kind is TokenType.BYTE:

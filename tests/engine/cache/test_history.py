@@ -66,7 +66,7 @@ def test_answers_that_were_sampled_stand_in_the_next_prompt(
     """The prompt says what it said, and its KV is found whole."""
     encoded, history = talk
     prompt = [*encoded, *question]
-    found = continue_history(prompt, [history], _PIECE_SPELLING)
+    found = continue_history(prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids])
     assert found.tokens == (*history.tokens, *question)
     assert found.answer_ends == history.answer_ends
     assert _spelled(found.tokens) == _spelled(prompt)
@@ -77,7 +77,9 @@ def test_whatever_is_found_the_prompt_spells_the_same(
     talk: tuple[list[int], _History], other: tuple[list[int], _History], cut: int
 ) -> None:
     prompt = [*talk[0][:cut], *other[0]]
-    found = continue_history(prompt, [talk[1], other[1]], _PIECE_SPELLING)
+    found = continue_history(
+        prompt, [talk[1], other[1]], lambda ids: [_PIECE_SPELLING[t] for t in ids]
+    )
     assert _spelled(found.tokens) == _spelled(prompt)
     assert all(0 < end <= len(found.tokens) for end in found.answer_ends)
     assert list(found.answer_ends) == sorted(found.answer_ends)
@@ -91,7 +93,7 @@ def test_an_edited_answer_falls_back_to_the_ones_before_it(
     encoded, history = talk
     last_answer = len(encoded) - 2
     edited = [*encoded[:last_answer], _bytes(b"c")[0], *encoded[last_answer + 1 :]]
-    found = continue_history(edited, [history], _PIECE_SPELLING)
+    found = continue_history(edited, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids])
     assert _spelled(found.tokens) == _spelled(edited)
     assert found.answer_ends == history.answer_ends[:-2]
     before = history.answer_ends[-3] if len(history.answer_ends) > 2 else 0
@@ -103,7 +105,7 @@ def test_an_answer_without_the_token_that_ended_it_is_found() -> None:
     a, ab = _bytes(b"a")[0], _FIRST + 2
     history = _History((_TURN, a, _TURN, ab, ab, _END), (5, 6))
     prompt = [_TURN, a, _TURN, *_bytes(b"abab"), _TURN, a]
-    found = continue_history(prompt, [history], _PIECE_SPELLING)
+    found = continue_history(prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids])
     assert found == Continued((_TURN, a, _TURN, ab, ab, _TURN, a), (5,))
 
 
@@ -113,7 +115,9 @@ def test_a_control_token_is_not_its_text() -> None:
     for in_history, in_prompt in [([spelled_out], [_END]), ([_END], _bytes(b"<end>"))]:
         history = _History((_TURN, *in_history, _TURN), (1 + len(in_history), 2 + len(in_history)))
         prompt = [_TURN, *in_prompt, _TURN]
-        assert continue_history(prompt, [history], _PIECE_SPELLING) == Continued(tuple(prompt))
+        assert continue_history(
+            prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids]
+        ) == Continued(tuple(prompt))
 
 
 def test_a_prompt_that_cuts_a_token_in_two_is_left_alone() -> None:
@@ -121,15 +125,21 @@ def test_a_prompt_that_cuts_a_token_in_two_is_left_alone() -> None:
     a, ab = _bytes(b"a")[0], _FIRST + 2
     history = _History((_TURN, a), (2,))
     prompt = [_TURN, ab]
-    assert continue_history(prompt, [history], _PIECE_SPELLING) == Continued((_TURN, ab))
+    assert continue_history(
+        prompt, [history], lambda ids: [_PIECE_SPELLING[t] for t in ids]
+    ) == Continued((_TURN, ab))
 
 
 def test_the_longest_history_wins() -> None:
     talk = (_TURN, *_bytes(b"a"), _FIRST, _FIRST + 1, _END)
     histories = [_History(talk[:3], (3,)), _History(talk, (4, 5)), _History((_TURN,), ())]
     prompt = [_TURN, *_bytes(b"aab"), _END, _TURN]
-    assert continue_history(prompt, histories, _PIECE_SPELLING).tokens == (*talk, _TURN)
+    assert continue_history(
+        prompt, histories, lambda ids: [_PIECE_SPELLING[t] for t in ids]
+    ).tokens == (*talk, _TURN)
 
 
 def test_without_histories_the_prompt_is_as_it_was() -> None:
-    assert continue_history([1, 2], [], _PIECE_SPELLING) == Continued((1, 2))
+    assert continue_history([1, 2], [], lambda ids: [_PIECE_SPELLING[t] for t in ids]) == Continued(
+        (1, 2)
+    )

@@ -28,6 +28,8 @@ def metadata(tmp_path: Path) -> Metadata:
                 builder.text("string", "héllo"),
                 builder.strings("strings", ["a", "", "ü"]),
                 builder.array("integers", builder.INT32, 3, struct.pack("<3i", 1, -2, 3)),
+                builder.array("floats", builder.FLOAT32, 2, struct.pack("<2f", 0.5, -1e9)),
+                builder.array("nans", builder.FLOAT32, 2, struct.pack("<2f", 0.5, float("nan"))),
                 builder.array("large", 10, 1, struct.pack("<Q", 1 << 63)),
             ]
         ).pack()
@@ -44,6 +46,7 @@ def test_values_are_read(metadata: Metadata) -> None:
     assert metadata.string("string") == "héllo"
     assert metadata.strings("strings") == ["a", "", "ü"]
     assert metadata.integers("integers").tolist() == [1, -2, 3]
+    assert metadata.floats("floats").tolist() == [0.5, -1e9]
     assert "uint" in metadata
     assert "absent" not in metadata
 
@@ -66,6 +69,8 @@ def test_values_are_read(metadata: Metadata) -> None:
         (lambda m: m.strings("string"), "'string' must be an array of strings, found string"),
         (lambda m: m.strings("integers"), "must be an array of strings, found array of 3 int32"),
         (lambda m: m.integers("strings"), "must be an array of integers, found array of 3 string"),
+        (lambda m: m.floats("integers"), "must be an array of floats, found array of 3 int32"),
+        (lambda m: m.floats("nans"), "'nans' must hold finite numbers"),
         (lambda m: m.integers("large"), r"'large' holds integers above 2\^63-1"),
         (lambda m: m.uint("absent"), "'absent' is missing; expected an integer"),
         (lambda m: m.strings("absent"), "'absent' is missing; expected an array of strings"),
@@ -87,6 +92,7 @@ def test_optional_getters_answer_none_for_absent_keys_only(metadata: Metadata) -
     assert metadata.optional_string("absent") is None
     assert metadata.optional_strings("absent") is None
     assert metadata.optional_integers("absent") is None
+    assert metadata.optional_floats("absent") is None
     assert metadata.optional_uint("uint") == 7
     assert metadata.optional_float("float") == 0.5
     assert metadata.optional_boolean("bool") is True

@@ -17,10 +17,15 @@ def _softmax_attention(case: Case, arguments: tuple[np.ndarray, ...]) -> np.ndar
         pages = tables[row, : -(-length // case.page_size)]
         for time in range(case.time if length else 0):
             seen = min(positions[row, time] + 1, length)
+            first = max(seen - case.window, 0) if case.window else 0
             for head in range(case.heads):
                 kv_head = head // (case.heads // case.kv_heads)
-                k = np.concatenate([keys[page, kv_head] for page in pages])[:seen].astype(float)
-                v = np.concatenate([values[page, kv_head] for page in pages])[:seen].astype(float)
+                k, v = (
+                    np.concatenate([held[page, kv_head] for page in pages])[first:seen].astype(
+                        float
+                    )
+                    for held in (keys, values)
+                )
                 scores = k @ query[row, time, head].astype(float) * case.head_dim**-0.5
                 weights = np.exp(scores - scores.max())
                 result[row, time, head] = weights / weights.sum() @ v
@@ -32,7 +37,8 @@ def _softmax_attention(case: Case, arguments: tuple[np.ndarray, ...]) -> np.ndar
 def test_equals_textbook_attention(case: Case, implementation: object) -> None:
     assert callable(implementation)
     arguments = case.arguments()
-    found = implementation(*map(jnp.asarray, arguments), scale=case.head_dim**-0.5)
+    scale, window = case.head_dim**-0.5, case.window
+    found = implementation(*map(jnp.asarray, arguments), scale=scale, window=window)
     np.testing.assert_allclose(found, _softmax_attention(case, arguments), atol=2e-6)
 
 
@@ -51,7 +57,8 @@ def test_what_others_left_in_the_last_page_changes_nothing(
         if used:
             page = tables[row, length // case.page_size]
             keys[page, :, used:] = values[page, :, used:] = poison
-    found = implementation(*map(jnp.asarray, arguments), scale=case.head_dim**-0.5)
+    scale, window = case.head_dim**-0.5, case.window
+    found = implementation(*map(jnp.asarray, arguments), scale=scale, window=window)
     np.testing.assert_allclose(found, _softmax_attention(case, arguments), atol=2e-6)
 
 

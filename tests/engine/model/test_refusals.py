@@ -50,11 +50,5 @@ def test_a_tensor_that_is_not_known_is_named(tmp_path: Path) -> None:
         open_model(path)
 
 
-@pytest.mark.parametrize("kind", ["linear", "yarn", "longrope"])
-def test_rope_scaling_that_is_not_known_is_named(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(GGUFError, match=f"rope.scaling.type must be none, got '{kind}'"):
-        open_model(_write(tmp_path / "scaled.gguf", scaling=kind))
-
-
 def test_no_scaling_spelled_out_is_fine(tmp_path: Path) -> None:
     open_model(_write(tmp_path / "none.gguf", scaling="none"))

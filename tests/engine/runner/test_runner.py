@@ -13,7 +13,19 @@ from tests.engine.model.forward import open_model
 from tests.golden import golden_arrays, golden_file, golden_json, smollm2_file
 
 _GREEDY = RowSampling(0.0, 1.0, 0, 0)
-_MODELS = ["llama-smollm", "llama3-rope", "llama-minicpm5", "llama-mistral"]
+_MODELS = [
+    "llama-smollm",
+    "llama3-rope",
+    "llama-minicpm5",
+    "llama-mistral",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "qwen3next",
+    "qwen35",
+    "qwen35moe",
+]
 _PAGE = 64
 
 
@@ -36,6 +48,7 @@ def _shared(path: Path, rows: int) -> Runner:
 def _continue(runner: Runner, prompt: list[int], count: int, chunks: list[int]) -> list[int]:
     """Greedy continuation of one prompt in row 1, on pages that are neither first nor in order."""
     pages = list(range(15, 7, -1))
+    runner.load_state(1, None)
     start = 0
     for size in chunks:
         sampled = runner.prefill(prompt[start : start + size], start, pages, 1, _GREEDY)
@@ -50,6 +63,7 @@ def _ids(sampled: Sampled) -> list[int]:
     return [token.id for token in sampled.read()]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", _MODELS)
 def test_greedy_continuations_equal_transformers(name: str) -> None:
     """tests/data/README.md, models: `greedy`."""
@@ -62,7 +76,18 @@ def test_greedy_continuations_equal_transformers(name: str) -> None:
     assert runner.traces == traces, "a step was traced after compile"
 
 
-@pytest.mark.parametrize("name", ["llama-smollm-Q4_1", "llama-smollm-Q8_0", "llama-minicpm5-F16"])
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llama-smollm-Q4_1",
+        "llama-smollm-Q8_0",
+        "llama-minicpm5-F16",
+        "qwen35moe-q-Q3_K_M",
+        "qwen35moe-q-Q4_K_M",
+        "qwen35moe-q-Q5_K_M",
+    ],
+)
 def test_greedy_continuations_of_quantised_files(name: str) -> None:
     """tests/data/README.md, quant: `greedy`."""
     golden = golden_arrays(f"quant/{name}.npz")

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from pantheon.engine.tokenizer import Tokenizer, TokenizerError
+from pantheon.engine.gguf import GGUFFile
+from pantheon.engine.tokenizer import Tokenizer, TokenizerError, Vocabulary
 from tests.engine.tokenizer.vocabularies import FILES, byte_vocabulary, golden_tokenizer
-from tests.golden import DATA, golden_json
+from tests.golden import DATA, golden_file, golden_json
 
 NASTY = golden_json("tokenizers/nasty.json")
-VECTORS = ["gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm"]
+DEFAULT = golden_json("tokenizers/llama-server.json")["default"]
+VECTORS = ["gpt-2", "llama-bpe", "llama-spm", "phi-3", "qwen2", "qwen35", "smollm"]
 
 
 def golden_strings(name: str) -> list[tuple[str, str, dict[str, Any]]]:
@@ -71,11 +73,24 @@ def test_bos_where_the_file_asks(name: str) -> None:
     pre-tokenizer, here nothing is added that no key asks for.
     """
     vocabulary = golden_tokenizer(name).vocabulary
-    (bos,) = [ids["bos"] for label, _, ids in golden_strings(name) if label == "empty"]
-    if name != "llama-bpe":
-        assert ([vocabulary.bos] if vocabulary.add_bos else []) == bos
-    else:
-        assert (vocabulary.add_bos, [vocabulary.bos]) == (False, bos)
+    for label, _, expected in golden_strings(name):
+        added = [vocabulary.bos] if vocabulary.add_bos or name == "llama-bpe" else []
+        assert expected["bos"] == added + expected["special"], label
+    assert vocabulary.add_bos == (
+        name.removeprefix("tiny-")
+        in ("llama-spm", "phi-3", "llama-minicpm5", "llama-mistral", "llama3-rope")
+    )
+
+
+def test_a_file_without_a_pretokenizer() -> None:
+    """tests/data/tokenizers/llama-server.json `default`: the tiny qwen2's vocabulary, its
+    `tokenizer.ggml.pre` taken away."""
+    metadata = GGUFFile(golden_file("models/qwen2-f32.gguf")).metadata
+    vocabulary = replace(Vocabulary.from_metadata(metadata), pre="default")
+    tokenizer = Tokenizer(vocabulary)
+    assert len(DEFAULT) > 100
+    for entry in DEFAULT:
+        assert tokenizer.encode(entry["text"], special=False) == entry["ids"], entry["text"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -85,7 +100,11 @@ def test_decoding(name: str) -> None:
     for string, expected in zip(NASTY["strings"], NASTY["vocabs"][name], strict=True):
         raw = base64.b64decode(expected["decoded_b64"])
         tokens = expected["special"]
-        joined = b"".join(tokenizer.token_bytes.get(token, special=True) for token in tokens)
+        decoder = tokenizer.decoder(special=True)
+        joined = b""
+        for token in tokens:
+            decoder.push(token)
+            joined += decoder.latest
         assert joined == raw, string["label"]
         assert tokenizer.decode(tokens, special=True) == raw.decode("utf-8", "replace")
 
@@ -131,13 +150,14 @@ def test_lone_surrogates_are_refused(text: str, special: bool) -> None:
         golden_tokenizer("smollm").encode(text, special=special)
 
 
+@pytest.mark.parametrize("name", ["smollm", "llama-spm"])
 @pytest.mark.parametrize(
     "unit", ["def f(x):\n    return x + 1234\n", " ", "a", "<", "<|im_", "\n", "e\u0301", "😀"]
 )
-def test_a_megabyte_of_any_text_is_fast(unit: str) -> None:
+def test_a_megabyte_of_any_text_is_fast(unit: str, name: str) -> None:
     """Code and adversarial runs; linear time, so a generous bound finds anything worse."""
     text = unit * (1_000_000 // len(unit.encode()))
-    tokenizer = golden_tokenizer("smollm")
+    tokenizer = golden_tokenizer(name)
     start = time.monotonic()
     tokens = tokenizer.encode(text, special=True)
     assert time.monotonic() - start < 20

@@ -11,14 +11,18 @@ from tests.golden import golden_file
 FILES = {
     "gpt-2": "tokenizers/ggml-vocab-gpt-2.gguf",
     "llama-bpe": "tokenizers/ggml-vocab-llama-bpe.gguf",
+    "llama-spm": "tokenizers/ggml-vocab-llama-spm.gguf",
+    "phi-3": "tokenizers/ggml-vocab-phi-3.gguf",
     "qwen2": "tokenizers/ggml-vocab-qwen2.gguf",
     "qwen35": "tokenizers/ggml-vocab-qwen35.gguf",
     "smollm": "tokenizers/ggml-vocab-smollm.gguf",
     "tiny-llama-minicpm5": "models/llama-minicpm5-f32.gguf",
     "tiny-llama-mistral": "models/llama-mistral-f32.gguf",
     "tiny-llama3-rope": "models/llama3-rope-f32.gguf",
+    "tiny-phi3": "models/phi3-f32.gguf",
+    "tiny-qwen35": "models/qwen35-f32.gguf",
 }
-"""GGUF file of each vocabulary of nasty.json whose kind of tokenizer is supported."""
+"""GGUF file of each vocabulary of nasty.json."""
 
 
 def golden_metadata(name: str) -> Metadata:
@@ -67,6 +71,47 @@ def byte_vocabulary(
     )
 
 
+_SPACE = "\u2581"
+
+
+def piece_vocabulary(
+    pieces: Sequence[str],
+    *,
+    control: Sequence[str] = ("<unk>", "<s>", "</s>"),
+    user_defined: Sequence[str] = (),
+    strip_after: Sequence[str] = (),
+    byte_tokens: bool = True,
+    unknown: int | None = 0,
+    space_prefix: bool = True,
+) -> Vocabulary:
+    """SentencePiece: control tokens, byte tokens, user-defined tokens, pieces by falling score.
+
+    Spaces in `pieces` are written as U+2581.
+    """
+    single = tuple(f"<0x{byte:02X}>" for byte in range(256)) if byte_tokens else ()
+    normal = tuple(piece.replace(" ", _SPACE) for piece in pieces)
+    tokens = (*control, *single, *user_defined, *normal)
+    return Vocabulary(
+        model="llama",
+        pre="default",
+        tokens=tokens,
+        types=(TokenType.CONTROL,) * len(control)
+        + (TokenType.BYTE,) * len(single)
+        + (TokenType.USER_DEFINED,) * len(user_defined)
+        + (TokenType.NORMAL,) * len(normal),
+        merges=(),
+        bos=None,
+        eos=None,
+        unknown=unknown,
+        padding=None,
+        add_bos=False,
+        end_ids=frozenset(),
+        scores=tuple(-float(index) for index in range(len(tokens))),
+        space_prefix=space_prefix,
+        strip_after=frozenset(tokens.index(text) for text in strip_after),
+    )
+
+
 @dataclass
 class FakeMetadata:
     """Metadata getters over a dict, as `Vocabulary.from_metadata` needs them."""
@@ -74,7 +119,7 @@ class FakeMetadata:
     values: dict[str, object] = field(default_factory=dict)
 
     def _get(self, key: str) -> object:
-        return self.values.get(f"tokenizer.ggml.{key.removeprefix('tokenizer.ggml.')}")
+        return self.values.get(key)
 
     def string(self, key: str) -> str:
         value = self._get(key)
@@ -97,6 +142,11 @@ class FakeMetadata:
         return value
 
     def optional_integers(self, key: str) -> list[int] | None:
+        value = self._get(key)
+        assert value is None or isinstance(value, list)
+        return value
+
+    def optional_floats(self, key: str) -> list[float] | None:
         value = self._get(key)
         assert value is None or isinstance(value, list)
         return value

@@ -16,6 +16,7 @@ def paged_attention(
     lengths: Int[Array, " batch"],
     *,
     scale: float,
+    window: int = 0,
 ) -> Float[Array, "batch time heads head_dim"]:
     """Attend from each query token to the tokens at or before its position.
 
@@ -27,5 +28,15 @@ def paged_attention(
         block_tables: pages of each sequence in order; what stands past a sequence's end is
             not read.
         lengths: tokens held by each sequence, 0 for a padding row.
+        window: how many tokens back a token sees, itself included; 0 for all.
     """
-    return online(query, key_pages, value_pages, block_tables, positions, lengths, scale=scale)
+    return online(
+        query,
+        key_pages,
+        value_pages,
+        block_tables,
+        positions,
+        lengths,
+        scale=scale,
+        window=window,
+    )

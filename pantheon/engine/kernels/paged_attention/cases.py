@@ -14,6 +14,7 @@ class Case:
 
     Attributes:
         lengths: tokens held by each row, 0 for padding; the last `time` of them are queried.
+        window: how many tokens back a token sees; 0 for all.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Case:
     head_dim: int
     page_size: int
     lengths: tuple[int, ...]
+    window: int = 0
 
     def arguments(self, seed: int = 0) -> tuple[np.ndarray, ...]:
         """Random query, key pages, value pages, block tables, positions and lengths.
@@ -61,4 +63,6 @@ CASES: Final = (
     Case("decode without grouping", 1, 4, 4, 32, 16, (40, 17)),
     Case("prefill from the start", 33, 6, 2, 32, 16, (33,)),
     Case("prefill of a later chunk", 20, 8, 1, 16, 8, (75,)),
+    Case("decode in a sliding window", 1, 4, 2, 16, 8, (3, 100, 0), window=21),
+    Case("prefill in a sliding window", 20, 4, 2, 16, 8, (75,), window=30),
 )

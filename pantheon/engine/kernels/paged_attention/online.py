@@ -30,6 +30,7 @@ def online(
     lengths: Int[Array, " batch"],
     *,
     scale: float,
+    window: int = 0,
 ) -> Float[Array, "batch time heads head_dim"]:
     """See `paged_attention`."""
     batch, time, heads, head_dim = query.shape
@@ -49,6 +50,7 @@ def online(
             block_tables[row],
             jnp.tile(positions[row], group),
             lengths[row],
+            window,
         )
         return mixed.at[row].set(one)
 
@@ -64,6 +66,7 @@ def _attend(
     block_table: Int[Array, " blocks"],
     positions: Int[Array, " queries"],
     length: Int[Array, ""],
+    window: int,
 ) -> Float[Array, "kv_heads queries head_dim"]:
     """Attention of one sequence; `query` is scaled already."""
     kv_heads, queries, head_dim = query.shape
@@ -79,6 +82,8 @@ def _attend(
         token = index * page_size + jnp.arange(page_size)
         held = token < length
         seen = (token <= positions[:, None]) & held
+        if window:
+            seen &= token > positions[:, None] - window
         # A weight of zero does not undo what others left past the end: it may be no number.
         values = jnp.where(held[:, None], values, 0)
         scores = jnp.where(seen, scores, -jnp.inf)
@@ -101,7 +106,9 @@ def _attend(
         jnp.zeros((kv_heads, queries, head_dim), query.dtype),
     )
     used = (length + page_size - 1) // page_size
+    # Pages that lie before the window of every query are passed over.
+    first = jnp.maximum(jnp.min(positions) - window + 1, 0) // page_size if window else 0
     total: Float[Array, "kv_heads queries"]
     mixed: Float[Array, "kv_heads queries head_dim"]
-    _, total, mixed = jax.lax.fori_loop(0, used, add_page, start)
+    _, total, mixed = jax.lax.fori_loop(first, used, add_page, start)
     return mixed / jnp.where(total > 0, total, 1)[..., None]

@@ -15,6 +15,7 @@ def reference(
     lengths: Int[Array, " batch"],
     *,
     scale: float,
+    window: int = 0,
 ) -> Float[Array, "batch time heads head_dim"]:
     """See `paged_attention`."""
     batch, time, heads, head_dim = query.shape
@@ -33,6 +34,8 @@ def reference(
     keys, values = gather(key_pages), gather(value_pages)
     scores = jnp.einsum("bthd,bhkd->bhtk", query, keys) * scale
     seen = ((token <= positions[:, :, None]) & held[:, None, :])[:, None]
+    if window:
+        seen &= (token > positions[:, :, None] - window)[:, None]
     peak = jnp.max(jnp.where(seen, scores, -jnp.inf), axis=-1, keepdims=True)
     weights = jnp.where(seen, jnp.exp(scores - peak), 0)
     total = jnp.sum(weights, axis=-1, keepdims=True)

@@ -1,0 +1,96 @@
+"""The decoder: layers of a mixer and a feed-forward part, the same for every architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from pantheon.engine.model.attention import AttentionParameters, attention
+from pantheon.engine.model.config import ModelConfig
+from pantheon.engine.model.gated_delta_net import DeltaNetCache, gated_delta_net
+from pantheon.engine.model.kv_cache import LayerCache, ModelCache, Placement, RecurrentStates
+from pantheon.engine.model.linear import linear
+from pantheon.engine.model.mlp import MlpParameters, swiglu
+from pantheon.engine.model.moe import mixture
+from pantheon.engine.model.norms import rms_norm
+from pantheon.engine.model.packed import rows_of
+from pantheon.engine.model.parameters import LayerParameters, Parameters
+
+
+def hidden_states(
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "batch time"],
+    placement: Placement,
+    cache: ModelCache,
+) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
+    """Run a step's tokens through every layer and the final norm; what they leave enters the cache.
+
+    The layers are unrolled: a loop over stacked weights would copy each layer's slice of them.
+    """
+    x = rows_of(parameters.embedding, tokens)
+    kv, states = iter(cache.kv), _delta_net_caches(cache.recurrent)
+    written: list[LayerCache] = []
+    left: list[DeltaNetCache] = []
+    for layer in parameters.layers:
+        held = next(kv) if isinstance(layer.mixer, AttentionParameters) else next(states)
+        x, following = _decoder_layer(config, parameters.frequencies, layer, x, placement, held)
+        if isinstance(following, LayerCache):
+            written.append(following)
+        else:
+            left.append(following)
+    recurrent = tuple(array for layer_states in left for array in layer_states)
+    return rms_norm(x, parameters.output_norm, config.rms_epsilon), ModelCache(
+        tuple(written), recurrent
+    )
+
+
+def recurrent_shapes(config: ModelConfig) -> tuple[tuple[int, ...], ...]:
+    """Shapes of what one sequence leaves in the recurrent layers, two of each layer in order."""
+    if config.delta_net is None:
+        return ()
+    return config.delta_net.state_shapes * sum(config.recurrent)
+
+
+def _delta_net_caches(states: RecurrentStates) -> Iterator[DeltaNetCache]:
+    pairs = zip(states[::2], states[1::2], strict=True)
+    return (DeltaNetCache(inputs, layer_states) for inputs, layer_states in pairs)
+
+
+@partial(jax.jit, static_argnums=0)
+def _decoder_layer(
+    config: ModelConfig,
+    frequencies: Float[Array, " pairs"],
+    layer: LayerParameters,
+    x: Float[Array, "batch time hidden"],
+    placement: Placement,
+    cache: LayerCache | DeltaNetCache,
+) -> tuple[Float[Array, "batch time hidden"], LayerCache | DeltaNetCache]:
+    """One layer. Jitted so that each kind is traced and lowered once; XLA inlines it."""
+    normed = rms_norm(x, layer.mixer_norm, config.rms_epsilon)
+    following: LayerCache | DeltaNetCache
+    if isinstance(layer.mixer, AttentionParameters):
+        assert isinstance(cache, LayerCache), "attention keeps keys and values"
+        mixed, following = attention(layer.mixer, config, frequencies, normed, cache, placement)
+    else:
+        assert isinstance(cache, DeltaNetCache), "a delta net keeps states"
+        mixed, following = gated_delta_net(layer.mixer, config, normed, cache, placement)
+    x = x + mixed
+    normed = rms_norm(x, layer.feed_forward_norm, config.rms_epsilon)
+    if isinstance(layer.feed_forward, MlpParameters):
+        return x + swiglu(layer.feed_forward, normed), following
+    assert config.moe is not None, "a mixture of experts has a shape"
+    return x + mixture(layer.feed_forward, config.moe, normed, placement.valid), following
+
+
+def logits(
+    parameters: Parameters, config: ModelConfig, hidden: Float[Array, "batch hidden"]
+) -> Float[Array, "batch vocabulary"]:
+    """Scores of the next token; -inf for rows of the embedding that are no token (padding)."""
+    scores = linear(hidden, parameters.head)
+    is_token = jnp.arange(config.vocabulary) < config.tokens
+    return jnp.where(is_token, scores, -jnp.inf)

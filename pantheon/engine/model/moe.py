@@ -1,0 +1,139 @@
+"""The mixture of experts: a feed-forward layer of which each token uses a few parts."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from pantheon.engine.model.config import MoeConfig
+from pantheon.engine.model.linear import late_zero, linear
+from pantheon.engine.model.mlp import MlpParameters, swiglu
+from pantheon.engine.model.packed import Stack, Weight, expert, values_of
+
+_TILE: Final = 8
+"""Tokens of one product with an expert's matrices: as many as XLA multiplies well on a CPU. The
+size is fixed, so that a token's result does not depend on how many others chose the expert."""
+
+
+class MoeParameters(NamedTuple):
+    """Weights of one mixture of experts.
+
+    Attributes:
+        router: a row an expert.
+        gate, up, down: those of `MlpParameters`, one of each an expert.
+        shared: the expert that sees every token; None where there is none.
+        shared_gate: how much of it each token takes.
+    """
+
+    router: Float[Array, "experts hidden"]
+    gate: Stack
+    up: Stack
+    down: Stack
+    shared: MlpParameters | None = None
+    shared_gate: Float[Array, " hidden"] | None = None
+
+
+_Expert = tuple[Weight, Weight, Weight]
+"""Gate, up and down of one expert, as they are held."""
+
+
+class _Groups(NamedTuple):
+    """The (token, choice) pairs of a step, those of one expert next to each other.
+
+    Attributes:
+        pairs: numbers of the pairs, `token * used + choice`, by expert.
+        starts, counts: where the pairs of each expert stand in `pairs`.
+        experts: every expert, those with pairs first.
+        active: how many have pairs.
+    """
+
+    pairs: Int[Array, " pairs"]
+    starts: Int[Array, " experts"]
+    counts: Int[Array, " experts"]
+    experts: Int[Array, " experts"]
+    active: Int[Array, ""]
+
+
+def mixture(
+    parameters: MoeParameters,
+    config: MoeConfig,
+    x: Float[Array, "batch time hidden"],
+    valid: Bool[Array, "batch time"],
+) -> Float[Array, "batch time hidden"]:
+    """Each token through the experts that the router likes best for it, by its weights.
+
+    The weights are a softmax over all experts, made to sum to one over those that are used. The
+    experts are walked through one after another, only those that a valid token uses, and the
+    matrices of one expert at a time are float32.
+    """
+    tokens = x.reshape(-1, x.shape[-1])
+    scores = jax.nn.softmax(linear(tokens, parameters.router), axis=-1)
+    weights, chosen = jax.lax.top_k(scores, config.used)
+    weights = weights / jnp.sum(weights, axis=-1, keepdims=True)
+    # A token that is padding chooses an expert that does not exist.
+    chosen = jnp.where(valid.reshape(-1, 1), chosen, config.experts)
+    results = _through_experts(parameters, tokens, _group(chosen, config.experts), config.used)
+    mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
+    mixed = mixed.reshape(x.shape)
+    if parameters.shared is None or parameters.shared_gate is None:
+        return mixed
+    share = jnp.sum(x * parameters.shared_gate, axis=-1, keepdims=True)
+    return mixed + swiglu(parameters.shared, x) * jax.nn.sigmoid(share)
+
+
+def _group(chosen: Int[Array, "tokens used"], experts: int) -> _Groups:
+    flat = chosen.reshape(-1)
+    counts = jnp.zeros(experts, jnp.int32).at[flat].add(1, mode="drop")
+    return _Groups(
+        pairs=jnp.argsort(flat, stable=True),
+        starts=jnp.cumsum(counts) - counts,
+        counts=counts,
+        experts=jnp.argsort(counts == 0, stable=True),
+        active=jnp.sum(counts > 0),
+    )
+
+
+def _through_experts(
+    parameters: MoeParameters,
+    tokens: Float[Array, "tokens hidden"],
+    groups: _Groups,
+    used: int,
+) -> Float[Array, "pairs hidden"]:
+    """What the chosen expert makes of each pair's token; zeros for pairs without an expert."""
+    pairs = groups.pairs.shape[0]
+    stacks = (parameters.gate, parameters.up, parameters.down)
+
+    def taken(place: Int[Array, ""] | int) -> _Expert:
+        index = groups.experts[jnp.minimum(place, groups.experts.shape[0] - 1)]
+        gate, up, down = (expert(stack, index) for stack in stacks)
+        return gate, up, down
+
+    def add_expert(
+        place: Int[Array, ""], carried: tuple[_Expert, Float[Array, "pairs hidden"]]
+    ) -> tuple[_Expert, Float[Array, "pairs hidden"]]:
+        packed, results = carried
+        index = groups.experts[place]
+        count, start = groups.counts[index], groups.starts[index]
+        own = MlpParameters(*map(values_of, packed))
+
+        def add_tile(
+            tile: Int[Array, ""], results: Float[Array, "pairs hidden"]
+        ) -> Float[Array, "pairs hidden"]:
+            within = tile * _TILE + jnp.arange(_TILE)
+            pair = groups.pairs[jnp.minimum(start + within, pairs - 1)]
+            made = swiglu(own, tokens[pair // used][None])[0]
+            # What fills the last tile up goes nowhere.
+            return results.at[jnp.where(within < count, pair, pairs)].set(made, mode="drop")
+
+        results = jax.lax.fori_loop(0, (count + _TILE - 1) // _TILE, add_tile, results)
+        return taken(place + 1), results
+
+    # Not a constant, which XLA would make for every layer at the start of the step.
+    nothing = jnp.broadcast_to(late_zero(tokens).astype(tokens.dtype), (pairs, tokens.shape[1]))
+    # The matrices are carried from the pass before, as `linear` does it: taken where they are
+    # used, they are unpacked three to five times slower.
+    results: jax.Array = jax.lax.fori_loop(0, groups.active, add_expert, (taken(0), nothing))[1]
+    return results

@@ -1,0 +1,25 @@
+"""qwen2: Qwen 2 and 2.5: biases on queries, keys and values."""
+
+from __future__ import annotations
+
+from pantheon.engine.gguf import GGUFFile
+from pantheon.engine.model.config import ModelConfig, Pairing
+from pantheon.engine.model.parameters import LayerParameters
+from pantheon.engine.model.read import WeightReader
+from pantheon.engine.model.read_config import read_decoder_config
+from pantheon.engine.model.read_layers import read_attention, read_mlp
+
+
+def read_config(file: GGUFFile) -> ModelConfig:
+    """See `read_decoder_config`."""
+    return read_decoder_config(file, Pairing.HALVES)
+
+
+def read_layer(reader: WeightReader, config: ModelConfig, index: int) -> LayerParameters:
+    """Attention with biases and a dense feed-forward layer."""
+    return LayerParameters(
+        mixer_norm=reader.vector(f"blk.{index}.attn_norm.weight", config.hidden),
+        mixer=read_attention(reader, config, index, biased=True),
+        feed_forward_norm=reader.vector(f"blk.{index}.ffn_norm.weight", config.hidden),
+        feed_forward=read_mlp(reader, config.hidden, config.inner, index),
+    )
