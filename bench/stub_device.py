@@ -88,6 +88,12 @@ class StubDevice:
     def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
         pass
 
+    def read_state(self, slot: int) -> list[np.ndarray]:
+        return []
+
+    def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
+        pass
+
     def reset(self) -> None:
         pass
 

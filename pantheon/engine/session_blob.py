@@ -13,8 +13,8 @@ Integers are little-endian and unsigned. The tokens themselves travel beside the
 held another session's data.
 
 A model with recurrent layers resumes at a checkpoint of their state only: the blob has the one
-after its last token, and where there is one the last before it on the grid of checkpoints, for a
-next turn that parts from this one near its end.
+after its last token, and where there is one the last inside the prompt on the grid of checkpoints,
+for a next turn that parts from this one before its answer.
 """
 
 from __future__ import annotations

@@ -190,11 +190,14 @@ class SessionTransfer:
 
 
 def _exported_checkpoints(conversation: Conversation) -> list[Checkpoint]:
-    """The last state, and the last before it that stands on the grid; none without states."""
+    """The last state, and the last on the grid that is inside the prompt; none without states.
+
+    The next turn parts there where the client drops the answer or changes it.
+    """
     within = [one for one in conversation.checkpoints if one.tokens <= conversation.held]
     last = latest(within, conversation.held)
     if last is None:
         return []
     on_grid = [one for one in within if one.tokens % CHECKPOINT_GRID == 0]
-    before = latest(on_grid, last.tokens - 1)
+    before = latest(on_grid, min(last.tokens - 1, conversation.prompt_tokens))
     return [last] if before is None else [before, last]

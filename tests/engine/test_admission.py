@@ -8,7 +8,13 @@ import jax
 import psutil
 import pytest
 
-from pantheon.engine.admission import PROGRAM_BYTES, USEFUL_WINDOW, MemoryNeed, memory_need
+from pantheon.engine.admission import (
+    LAYER_PROGRAM_BYTES,
+    PROGRAM_BYTES,
+    USEFUL_WINDOW,
+    MemoryNeed,
+    memory_need,
+)
 from pantheon.engine.capacity import NotEnoughMemory
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
@@ -51,6 +57,15 @@ def test_the_smallest_useful_cache_holds_a_short_talk(cap: int, tokens: int) -> 
         need = memory_need(file, config, ctx_cap=cap)
     assert config.context_length > USEFUL_WINDOW
     assert need.cache == tokens * 2 * config.layers * config.kv_heads * config.head_dim * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "large_layers"), [("llama-smollm", 0), ("qwen35", 6), ("qwen3moe", 3)]
+)
+def test_layers_with_states_or_experts_have_larger_programs(name: str, large_layers: int) -> None:
+    with GGUFFile(golden_file(f"models/{name}-f32.gguf")) as file:
+        need = memory_need(file, architecture_of(file).read_config(file), ctx_cap=0)
+    assert need.programs == PROGRAM_BYTES + large_layers * LAYER_PROGRAM_BYTES
 
 
 def test_exactly_enough_is_enough_and_the_refusal_gives_the_numbers() -> None:

@@ -51,7 +51,7 @@ def _sealed(header: object, tokens: list[int], payload: bytes | None = None) -> 
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     if payload is None:
         payload = _blob(tokens)[-32 - 144 * -(-len(tokens) // _PAGE) : -32]
-    body = struct.pack("<4sHI", b"PNKV", 1, len(text)) + text + payload
+    body = struct.pack("<4sHI", b"PNKV", 2, len(text)) + text + payload
     ids = b"".join(struct.pack("<I", token) for token in tokens)
     return body + hashlib.blake2b(body + ids, digest_size=32).digest()
 
@@ -65,7 +65,7 @@ def test_what_was_exported_is_restored_bit_by_bit(tokens: list[int]) -> None:
         for array in expected[-1]:
             array[:, len(tokens) % _PAGE :] = 0
     blob = b"".join(encode_blob(_header(len(tokens)), tokens, pages, _PAGE))
-    header, restored = decode_blob(blob, tokens, _TARGET)
+    header, restored, _ = decode_blob(blob, tokens, _TARGET)
     assert header == _header(len(tokens))
     assert len(blob) <= _TARGET.largest_blob_bytes
     for page, wanted in zip(restored, expected, strict=True):
@@ -87,7 +87,7 @@ def test_the_bytes_are_as_the_format_says() -> None:
     tokens = [1, 2, 3]
     blob = _blob(tokens)
     magic, version, length = struct.unpack_from("<4sHI", blob)
-    assert (magic, version) == (b"PNKV", 1)
+    assert (magic, version) == (b"PNKV", 2)
     assert json.loads(blob[_HEADER_AT : _HEADER_AT + length]) == asdict(_header(3))
     assert len(blob) == _HEADER_AT + length + 144 + 32
     assert _sealed(asdict(_header(3)), tokens) == blob.replace(
@@ -176,7 +176,7 @@ def test_more_tokens_than_the_window_are_refused() -> None:
     tokens = list(range(33))
     with pytest.raises(BadSessionBlob, match="33 tokens, but the window of this model is 32"):
         decode_blob(_blob(tokens), tokens, _TARGET)
-    assert len(decode_blob(_blob(tokens[:32]), tokens[:32], _TARGET)[1]) == 8
+    assert len(decode_blob(_blob(tokens[:32]), tokens[:32], _TARGET).pages) == 8
 
 
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
@@ -193,7 +193,7 @@ def test_another_layout_is_refused(layout: list[Any]) -> None:
 @pytest.mark.parametrize("length", [0, 1 << 20, (1 << 20) + 1, (1 << 31) - 1, (1 << 32) - 1])
 def test_a_header_length_of_any_size_allocates_nothing(length: int) -> None:
     """Scenario 164: a 2 GiB length field."""
-    body = struct.pack("<4sHI", b"PNKV", 1, length) + _SOUND_BLOB[_HEADER_AT:-32]
+    body = struct.pack("<4sHI", b"PNKV", 2, length) + _SOUND_BLOB[_HEADER_AT:-32]
     ids = b"".join(struct.pack("<I", token) for token in _SOUND)
     data = body + hashlib.blake2b(body + ids, digest_size=32).digest()
     with pytest.raises(BadSessionBlob):
@@ -237,7 +237,7 @@ def test_a_foreign_header_is_read_or_refused(field: str, value: object) -> None:
     if header == asdict(_header(7)):
         return
     try:
-        read, _ = decode_blob(_sealed(header, _SOUND), _SOUND, _TARGET)
+        read = decode_blob(_sealed(header, _SOUND), _SOUND, _TARGET).header
     except (BadSessionBlob, WeightsVersionMismatch):
         return
     assert field in ("prompt_tokens", "answer_ends")

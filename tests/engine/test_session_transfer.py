@@ -38,12 +38,13 @@ class _Server:
 
 @contextmanager
 def _server(
-    weights: int = 5, pages: int = 64, slots: int = 0, max_sessions: int = 4
+    weights: int = 5, pages: int = 64, max_sessions: int = 4, snapshots: bool = True
 ) -> Iterator[_Server]:
-    with toy_loop(pages=pages, page_size=_PAGE, slots=slots, max_sessions=max_sessions) as toy:
+    with toy_loop(pages=pages, page_size=_PAGE, max_sessions=max_sessions) as toy:
         layout = [np.zeros((1, _PAGE, 1), np.int64)]
         target = BlobTarget("toy", weights, layout, _PAGE, window=512, vocabulary=VOCABULARY)
-        yield _Server(toy, SessionTransfer(toy.loop, toy.cache, toy.device, target))
+        transfer = SessionTransfer(toy.loop, toy.cache, toy.device, target, snapshots=snapshots)
+        yield _Server(toy, transfer)
 
 
 def _prompt(size: int, first: int = 0) -> list[int]:
@@ -96,7 +97,7 @@ def test_restore_replaces_the_conversation_it_continues_else_adds_one() -> None:
 @pytest.mark.parametrize("order", ["unsupported", "busy", "missing"])
 def test_export_is_refused_in_the_references_words(order: str) -> None:
     """Reference, export: 400, 429, 404."""
-    with _server(slots=8 if order == "unsupported" else 0) as server:
+    with _server(snapshots=order != "unsupported") as server:
         if order == "missing":
             server.toy.ask(_prompt(10))
             with pytest.raises(SessionNotFound):

@@ -25,12 +25,14 @@ class Numbers:
     """Token bytes and decoder of a vocabulary whose tokens are their numbers."""
 
     between_characters = True
+    latest = b""
 
     def get(self, token: int, *, special: bool = False) -> bytes:
         return f"{token} ".encode()
 
     def push(self, token_id: int) -> str:
-        return f"{token_id} "
+        self.latest = self.get(token_id)
+        return self.latest.decode()
 
     def flush(self) -> str:
         return ""

@@ -12,7 +12,7 @@ from pantheon.engine.kernels.gated_delta_rule import gated_delta_rule
 from pantheon.engine.model.causal_conv import causal_conv
 from pantheon.engine.model.config import DeltaNetConfig, ModelConfig
 from pantheon.engine.model.kv_cache import Placement
-from pantheon.engine.model.linear import linear
+from pantheon.engine.model.linear import late_zero, linear
 from pantheon.engine.model.norms import l2_norm, rms_norm
 from pantheon.engine.model.packed import Weight
 
@@ -61,7 +61,9 @@ def gated_delta_net(
     shape = config.delta_net
     assert shape is not None, "a recurrent layer has a shape"
     batch, time, _ = x.shape
-    slots, valid = placement.slots, placement.valid
+    valid = placement.valid
+    # XLA would read the states of every layer at the start of the step.
+    slots = placement.slots + late_zero(x[0])
     mixed, inputs = causal_conv(
         linear(x, parameters.qkv), parameters.convolution, cache.inputs[slots], valid
     )

@@ -30,6 +30,12 @@ def linear(x: Float[Array, "*batch inputs"], weight: Weight) -> Float[Array, "*b
     return jnp.reshape(product.T, (*x.shape[:-1], weight.shape[0]))
 
 
+def late_zero(rows: Float[Array, "rows inputs"]) -> Int[Array, ""]:
+    """A zero that XLA cannot make before `rows` are there: no number has 64 bits set."""
+    bits = jax.lax.bitcast_convert_type(rows[0, 0], jnp.int32)
+    return jax.lax.population_count(bits) >> 6
+
+
 def _product(
     weight: Float[Array, "outputs inputs"], rows: Float[Array, "rows inputs"]
 ) -> Float[Array, "outputs rows"]:
@@ -50,9 +56,10 @@ def _by_pieces(weight: Weight, rows: Float[Array, "rows inputs"]) -> Float[Array
     def taken(index: Int[Array, ""]) -> Weight:
         # The last piece begins earlier where they do not come out even: both slices are moved
         # back inside their arrays, so that some outputs are computed twice.
-        return jax.tree.map(
+        piece: Weight = jax.tree.map(
             lambda array: jax.lax.dynamic_slice_in_dim(array, index * size, size), weight
         )
+        return piece
 
     def add(
         index: Int[Array, ""], carried: tuple[Weight, Float[Array, "outputs rows"]]
@@ -64,10 +71,9 @@ def _by_pieces(weight: Weight, rows: Float[Array, "rows inputs"]) -> Float[Array
 
     # What the loop begins with is made of `rows`, so that it is made when they are there: XLA would
     # make the beginnings of all products of a program at its start, and hold them. Every entry of
-    # the product is overwritten, and no number has 64 bits set.
+    # the product is overwritten.
     anything = jnp.broadcast_to(rows[0, 0], (outputs, rows.shape[0]))
-    bits = jax.lax.bitcast_convert_type(rows[0, 0], jnp.int32)
-    zero = jax.lax.population_count(bits) >> 6
+    zero = late_zero(rows)
     # A piece is carried from the pass before: taken where it is used, the slice would become part
     # of the loop that unpacks, whose loads XLA then does not run on vectors (up to 20 times
     # slower).

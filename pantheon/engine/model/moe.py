@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.model.config import MoeConfig
-from pantheon.engine.model.linear import linear
+from pantheon.engine.model.linear import late_zero, linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
-from pantheon.engine.model.packed import Stack, expert, values_of
+from pantheon.engine.model.packed import Stack, Weight, expert, values_of
 
 _TILE: Final = 8
 """Tokens of one product with an expert's matrices: as many as XLA multiplies well on a CPU. The
@@ -34,6 +34,10 @@ class MoeParameters(NamedTuple):
     down: Stack
     shared: MlpParameters | None = None
     shared_gate: Float[Array, " hidden"] | None = None
+
+
+_Expert = tuple[Weight, Weight, Weight]
+"""Gate, up and down of one expert, as they are held."""
 
 
 class _Groups(NamedTuple):
@@ -100,17 +104,20 @@ def _through_experts(
 ) -> Float[Array, "pairs hidden"]:
     """What the chosen expert makes of each pair's token; zeros for pairs without an expert."""
     pairs = groups.pairs.shape[0]
+    stacks = (parameters.gate, parameters.up, parameters.down)
+
+    def taken(place: Int[Array, ""] | int) -> _Expert:
+        index = groups.experts[jnp.minimum(place, groups.experts.shape[0] - 1)]
+        gate, up, down = (expert(stack, index) for stack in stacks)
+        return gate, up, down
 
     def add_expert(
-        place: Int[Array, ""], results: Float[Array, "pairs hidden"]
-    ) -> Float[Array, "pairs hidden"]:
+        place: Int[Array, ""], carried: tuple[_Expert, Float[Array, "pairs hidden"]]
+    ) -> tuple[_Expert, Float[Array, "pairs hidden"]]:
+        packed, results = carried
         index = groups.experts[place]
         count, start = groups.counts[index], groups.starts[index]
-        own = MlpParameters(
-            gate=values_of(expert(parameters.gate, index)),
-            up=values_of(expert(parameters.up, index)),
-            down=values_of(expert(parameters.down, index)),
-        )
+        own = MlpParameters(*map(values_of, packed))
 
         def add_tile(
             tile: Int[Array, ""], results: Float[Array, "pairs hidden"]
@@ -121,7 +128,12 @@ def _through_experts(
             # What fills the last tile up goes nowhere.
             return results.at[jnp.where(within < count, pair, pairs)].set(made, mode="drop")
 
-        return jax.lax.fori_loop(0, (count + _TILE - 1) // _TILE, add_tile, results)
+        results = jax.lax.fori_loop(0, (count + _TILE - 1) // _TILE, add_tile, results)
+        return taken(place + 1), results
 
-    nothing = jnp.zeros((pairs, tokens.shape[1]), tokens.dtype)
-    return jax.lax.fori_loop(0, groups.active, add_expert, nothing)
+    # Not a constant, which XLA would make for every layer at the start of the step.
+    nothing = jnp.broadcast_to(late_zero(tokens).astype(tokens.dtype), (pairs, tokens.shape[1]))
+    # The matrices are carried from the pass before, as `linear` does it: taken where they are
+    # used, they are unpacked three to five times slower.
+    results: jax.Array = jax.lax.fori_loop(0, groups.active, add_expert, (taken(0), nothing))[1]
+    return results

@@ -57,7 +57,8 @@ def test_what_others_left_in_the_last_page_changes_nothing(
         if used:
             page = tables[row, length // case.page_size]
             keys[page, :, used:] = values[page, :, used:] = poison
-    found = implementation(*map(jnp.asarray, arguments), scale=case.head_dim**-0.5)
+    scale, window = case.head_dim**-0.5, case.window
+    found = implementation(*map(jnp.asarray, arguments), scale=scale, window=window)
     np.testing.assert_allclose(found, _softmax_attention(case, arguments), atol=2e-6)
 
 

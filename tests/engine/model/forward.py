@@ -21,8 +21,8 @@ from pantheon.engine.model import (
 )
 from pantheon.engine.model.kv_cache import allocate, place
 
-_PAGE_SIZE = 16
-_PAGES = 32
+PAGE_SIZE = 16
+PAGES = 32
 """The same for every run, so that a model is compiled once for each length of a step."""
 
 Model = tuple[Architecture, ModelConfig, Parameters]
@@ -58,9 +58,9 @@ def empty_cache(model: Model) -> ModelCache:
     architecture, config, _ = model
     kv = allocate(
         config.attention_layers,
-        _PAGES,
+        PAGES,
         config.kv_heads,
-        _PAGE_SIZE,
+        PAGE_SIZE,
         config.head_dim,
         jnp.dtype(jnp.float32),
     )
@@ -84,7 +84,7 @@ def run(
     """
     cache = empty_cache(model)
     # Pages in falling order, so that a mix-up of page and position cannot go unseen.
-    table = jnp.arange(_PAGES, dtype=jnp.int32)[::-1][None]
+    table = jnp.arange(PAGES, dtype=jnp.int32)[::-1][None]
     architecture, config, parameters = model
     found, states = [], []
     start = 0
@@ -128,7 +128,7 @@ def _forward(
         table,
         jnp.max(jnp.where(valid, positions + 1, 0), axis=1),
         jnp.zeros(1, jnp.int32),
-        page_size=_PAGE_SIZE,
+        page_size=PAGE_SIZE,
         total_pages=table.shape[1],
     )
     hidden, cache = architecture.hidden_states(parameters, config, tokens, placement, cache)

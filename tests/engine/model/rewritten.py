@@ -22,13 +22,7 @@ def rewritten(
     field = reader.get_field("general.architecture")
     assert field is not None
     writer = gguf.GGUFWriter(target, field.contents())
-    for key, found in reader.fields.items():
-        if key.startswith("GGUF.") or key == "general.architecture" or key in metadata:
-            continue
-        writer.add_key_value(key, found.contents(), found.types[0], _inner(found.types))
-    for key, value in metadata.items():
-        if value is not None:
-            writer.add_key_value(key, value, *_types(value))
+    copy_metadata(reader, writer, metadata)
     for tensor in reader.tensors:
         if tensor.name not in tensors:
             writer.add_tensor(tensor.name, np.asarray(tensor.data))
@@ -40,6 +34,19 @@ def rewritten(
     writer.write_tensors_to_file()
     writer.close()
     return target
+
+
+def copy_metadata(
+    reader: gguf.GGUFReader, writer: gguf.GGUFWriter, changed: Mapping[str, Value | None]
+) -> None:
+    """Give a writer the metadata of a file, some of it changed; None takes an entry out."""
+    for key, found in reader.fields.items():
+        if key.startswith("GGUF.") or key == "general.architecture" or key in changed:
+            continue
+        writer.add_key_value(key, found.contents(), found.types[0], _inner(found.types))
+    for key, value in changed.items():
+        if value is not None:
+            writer.add_key_value(key, value, *_types(value))
 
 
 def _inner(types: list[gguf.GGUFValueType]) -> gguf.GGUFValueType | None:

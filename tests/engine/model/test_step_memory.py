@@ -11,7 +11,7 @@ from pantheon.engine.gguf import TensorType
 from pantheon.engine.model.kv_cache import place
 from pantheon.engine.model.linear import PIECE_BYTES, linear
 from pantheon.engine.model.packed import PackedMatrix, rows_of
-from tests.engine.model.forward import empty_cache, open_model
+from tests.engine.model.forward import PAGE_SIZE, PAGES, empty_cache, open_model
 from tests.golden import golden_file
 
 _FLOAT32 = 4
@@ -63,18 +63,18 @@ def test_a_deep_model_takes_no_more_than_a_shallow_one(time: int) -> None:
     for repeats in (1, 4):
         deep = replace(config, layers=config.layers * repeats, recurrent=config.recurrent * repeats)
         weights = parameters._replace(layers=parameters.layers * repeats)
-        cache = empty_cache((architecture, deep, weights), time)
+        cache = empty_cache((architecture, deep, weights))
 
         def step(weights, cache, tokens, deep=deep):  # type: ignore[no-untyped-def]
             positions = jnp.arange(time, dtype=jnp.int32)[None]
             placement = place(
                 positions,
                 jnp.ones((1, time), bool),
-                jnp.arange(-(-time // 16), dtype=jnp.int32)[None],
+                jnp.arange(PAGES, dtype=jnp.int32)[None],
                 positions[:, -1] + 1,
                 jnp.zeros(1, jnp.int32),
-                page_size=16,
-                total_pages=-(-time // 16),
+                page_size=PAGE_SIZE,
+                total_pages=PAGES,
             )
             hidden, cache = architecture.hidden_states(weights, deep, tokens, placement, cache)
             return architecture.logits(weights, deep, hidden[:, -1]), cache

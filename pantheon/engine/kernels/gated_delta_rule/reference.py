@@ -32,8 +32,8 @@ def reference(
         first = (query[:, 0], key[:, 0], value[:, 0], log_decay[:, 0], strength[:, 0], valid[:, 0])
         state, mixed = _step(state, first)
         return mixed[:, None], state
-    tokens = tuple(
-        jnp.moveaxis(part, 1, 0) for part in (query, key, value, log_decay, strength, valid)
+    tokens: _Token = jax.tree.map(
+        lambda part: jnp.moveaxis(part, 1, 0), (query, key, value, log_decay, strength, valid)
     )
     state, mixed = jax.lax.scan(_step, state, tokens)
     return jnp.moveaxis(mixed, 0, 1), state
