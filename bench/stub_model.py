@@ -7,8 +7,9 @@ from typing import Final, cast
 
 from bench.prompts import Prompts
 from bench.stub_device import StubDevice
+from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, SessionTable
-from pantheon.engine.config import EngineConfig
+from pantheon.engine.config import EngineConfig, ToolGrammar
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
@@ -16,6 +17,7 @@ from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.shared import Shared
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import ChatTokenizer, Tokenizer, Vocabulary
+from pantheon.engine.tools import dialect_for
 
 ROWS: Final = 8
 WINDOW: Final = 4096
@@ -56,13 +58,13 @@ def stub_model(
         max_sessions=_SESSIONS,
         max_concurrent_configured=ROWS,
         context_window_configured=WINDOW,
-        reasoning_budget=0,
         architecture=NAME,
         weights_version=0,
     )
     instance = ModelInstance(
         identity,
         tokenizer,
+        dialect_for(NAME, NAME, tokenizer.writes_bos),
         # Of a runner an instance asks the size and the end, which the stub has too.
         cast(Runner, device),
         loop,
@@ -70,7 +72,7 @@ def stub_model(
         None,
         Shared.of(config),
         attention_layers=0,
-        stop_repetition=True,
+        answers=AnswerOptions(0, True, ToolGrammar.REQUIRED),
         thinking_default=True,
     )
     return instance, device

@@ -50,7 +50,6 @@ class InstanceIdentity:
     max_sessions: int
     max_concurrent_configured: int
     context_window_configured: int
-    reasoning_budget: int
     architecture: str
     weights_version: int
 

@@ -183,7 +183,6 @@ def _load(
         max_sessions=sessions,
         max_concurrent_configured=concurrent,
         context_window_configured=options.ctx_cap or dimensions.context_length,
-        reasoning_budget=options.reasoning_budget,
         architecture=architecture.name,
         weights_version=version,
     )

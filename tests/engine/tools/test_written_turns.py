@@ -1,4 +1,4 @@
-"""Turns with calls are written again as the model wrote them (reference, `messages[].tool_calls`)."""
+"""Turns with calls are written again as the model wrote them (reference, `messages`)."""
 
 from __future__ import annotations
 
