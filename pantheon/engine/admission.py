@@ -105,7 +105,7 @@ def _step_values(config: ModelConfig) -> int:
     states = 0
     if config.delta_net is not None:
         mixer = max(mixer, 8 * config.delta_net.channels)
-        states = 3 * DECODE_BATCHES[-1] * config.state_values // sum(config.recurrent)
+        states = 3 * DECODE_BATCHES[-1] * config.state_values // max(sum(config.recurrent), 1)
     chunk = PREFILL_CHUNK * (4 * config.hidden + mixer + 3 * config.widest_inner + experts)
     rows = (DECODE_BATCHES[-1] + 1) * config.vocabulary * 8
     return chunk + rows + states

@@ -14,7 +14,7 @@ DEFAULT_SESSIONS: Final = 8
 """`max_sessions` when none is asked for."""
 
 
-CHECKPOINTS_OF_SESSION: Final = 6
+CHECKPOINTS_OF_SESSION: Final = 8
 """States that are kept for each session: two near the end of each prompt and one at the end of
 each turn, and some further back."""
 

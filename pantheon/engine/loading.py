@@ -77,7 +77,9 @@ def load_instance(
         return _load(options, config, check, shared)
     except (GGUFError, TokenizerError, TemplateError) as error:
         raise LoadFailed(
-            LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}"
+            # What a file holds may be part of the message, and of any length.
+            LoadFailure.OTHER,
+            f"{served_name(options)} cannot be loaded: {error!s:.1000}",
         ) from error
     except OSError as error:
         raise LoadFailed(

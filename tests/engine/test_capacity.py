@@ -97,8 +97,8 @@ def test_capacity_never_exceeds_memory_and_always_holds_a_window(
 
 def test_states_of_every_row_and_some_for_each_session() -> None:
     plan = plan_states(rows=8, sessions=8, state_bytes=1000, memory=2**30)
-    assert (plan.rows, plan.checkpoints) == (8, 48)
-    assert plan.bytes == (8 + 1 + 48) * 1000, "and the one of padding"
+    assert (plan.rows, plan.checkpoints) == (8, 64)
+    assert plan.bytes == (8 + 1 + 64) * 1000, "and the one of padding"
 
 
 def test_short_memory_takes_checkpoints_before_rows() -> None:

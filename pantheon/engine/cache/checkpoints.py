@@ -6,7 +6,7 @@ is kept are copies of it at chosen positions, the checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ CHECKPOINT_GRID: Final = 64
 
 _NEWEST_KEPT: Final = 3
 _KEPT_INSIDE_PROMPT: Final = 2
+_FURTHER_KEPT: Final = 3
 _MOST_KEPT: Final = 16
 
 
@@ -47,14 +48,29 @@ def worth_keeping(
     """Those that a conversation goes on with.
 
     The newest, for a turn that goes on; the last two inside the prompt, for one that drops the
-    answer; and older ones every `every` tokens, for one that was edited.
+    answer; and older ones for one that was edited: the further from the end the fewer, so that
+    what is computed again is in proportion to what changed, and one every `every` tokens.
     """
     ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.tokens)
     inside = [one for one in ordered if one.tokens <= prompt_tokens]
-    kept = {*ordered[-_NEWEST_KEPT:], *inside[-_KEPT_INSIDE_PROMPT:]}
+    kept = {*ordered[-_NEWEST_KEPT:], *inside[-_KEPT_INSIDE_PROMPT:], *_ever_further(ordered)}
     older = [one for one in ordered if one not in kept and one.tokens % every == 0]
-    kept.update(older[-(_MOST_KEPT - len(kept)) :])
+    kept.update(older[max(len(older) - (_MOST_KEPT - len(kept)), 0) :])
     return tuple(one for one in ordered if one in kept)
+
+
+def _ever_further(ordered: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
+    """Of checkpoints in order the newest ones at twice and twice again the distance from the end;
+    those furthest from it are left out where they would be too many."""
+    if not ordered:
+        return
+    end, distance = ordered[-1].tokens, 2 * CHECKPOINT_GRID
+    for _ in range(_FURTHER_KEPT):
+        found = latest(ordered, end - distance)
+        if found is None:
+            return
+        yield found
+        distance = 2 * (end - found.tokens)
 
 
 def latest(checkpoints: Iterable[Checkpoint], tokens: int) -> Checkpoint | None:

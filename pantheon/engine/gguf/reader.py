@@ -156,7 +156,8 @@ def _map_file(path: Path) -> mmap.mmap | None:
         # O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise GGUFError(f"cannot open {str(path)!r}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise GGUFError(f"cannot open {str(path)!r}: {reason}") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

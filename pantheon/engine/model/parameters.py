@@ -91,10 +91,12 @@ def read_parameters(
 
 
 def _pass_over_predicting_blocks(reader: WeightReader, config: ModelConfig) -> None:
+    """A block without `nextn` tensors is a layer, whatever the metadata say of it."""
     blocks = f"{config.architecture}.block_count"
     for index in range(config.layers, reader.file.metadata.uint(blocks)):
-        for name in reader.file.tensors:
-            if name.startswith(f"blk.{index}."):
+        own = [name for name in reader.file.tensors if name.startswith(f"blk.{index}.")]
+        if any(name.startswith(f"blk.{index}.nextn.") for name in own):
+            for name in own:
                 reader.pass_over(name)
 
 

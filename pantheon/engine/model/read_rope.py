@@ -53,19 +53,39 @@ def _scaling(file: GGUFFile, prefix: str) -> tuple[LinearScaling | YarnScaling |
     if not 0 < magnitude < _LARGEST_FACTOR:
         raise GGUFError(f"{prefix}.attn_factor must be positive, got {magnitude}")
     match kind:
-        case None | "none":
+        case None:
+            # Files older than the key have linear factors, as llama.cpp reads them.
+            factor = _untyped_factor(file, prefix)
+            return None if factor == 1 else LinearScaling(factor), magnitude
+        case "none":
             return None, magnitude
         case "longrope":
             if LONG_FACTORS not in file.tensors:
                 raise GGUFError(f"{prefix}.type is longrope, but {LONG_FACTORS} is missing")
             return None, magnitude
         case "linear":
-            return LinearScaling(_factor(file, prefix)), magnitude
+            return LinearScaling(_factor(file, f"{prefix}.factor")), magnitude
         case "yarn":
             scaling = _yarn(file, prefix)
             # The temperature of attention that goes with the factor (YaRN, equation 22).
             return scaling, magnitude * (0.1 * math.log(scaling.factor) + 1.0)
-    raise GGUFError(f"{prefix}.type must be none, linear, yarn or longrope, got {kind!r}")
+    raise GGUFError(f"{prefix}.type must be none, linear, yarn or longrope, got {kind!r:.100}")
+
+
+def _original_length(file: GGUFFile, prefix: str) -> int:
+    """Tokens of the context before it was extended; the whole one where the file does not say."""
+    key = f"{prefix}.original_context_length"
+    if key not in file.metadata:
+        key = f"{file.architecture}.context_length"
+    return file.metadata.uint(key, minimum=1, maximum=_LARGEST_CONTEXT)
+
+
+def _untyped_factor(file: GGUFFile, prefix: str) -> float:
+    """The factor of a file that does not say what it is of; 0 counts as absent."""
+    for key in (f"{prefix}.factor", f"{file.architecture}.rope.scale_linear"):
+        if file.metadata.optional_float(key):
+            return _factor(file, key)
+    return 1.0
 
 
 def _yarn(file: GGUFFile, prefix: str) -> YarnScaling:
@@ -81,10 +101,8 @@ def _yarn(file: GGUFFile, prefix: str) -> YarnScaling:
     fast = metadata.optional_float(f"{prefix}.yarn_beta_fast")
     slow = metadata.optional_float(f"{prefix}.yarn_beta_slow")
     scaling = YarnScaling(
-        factor=_factor(file, prefix),
-        original_length=metadata.uint(
-            f"{prefix}.original_context_length", minimum=1, maximum=_LARGEST_CONTEXT
-        ),
+        factor=_factor(file, f"{prefix}.factor"),
+        original_length=_original_length(file, prefix),
         beta_fast=_BETA_FAST if fast is None else fast,
         beta_slow=_BETA_SLOW if slow is None else slow,
     )
@@ -96,10 +114,10 @@ def _yarn(file: GGUFFile, prefix: str) -> YarnScaling:
     return scaling
 
 
-def _factor(file: GGUFFile, prefix: str) -> float:
-    factor = file.metadata.float(f"{prefix}.factor")
+def _factor(file: GGUFFile, key: str) -> float:
+    factor = file.metadata.float(key)
     if not 1 <= factor < _LARGEST_FACTOR:
-        raise GGUFError(f"{prefix}.factor must be at least 1, got {factor}")
+        raise GGUFError(f"{key} must be at least 1 and below {_LARGEST_FACTOR}, got {factor}")
     return factor
 
 

@@ -87,4 +87,4 @@ def architecture_of(file: GGUFFile) -> Architecture:
         if architecture.name == name:
             return architecture
     known = ", ".join(architecture.name for architecture in _ARCHITECTURES)
-    raise GGUFError(f"general.architecture must be one of: {known}; got {name!r}")
+    raise GGUFError(f"general.architecture must be one of: {known}; got {name!r:.100}")

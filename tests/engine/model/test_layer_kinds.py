@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pantheon.engine.admission import memory_need
 from pantheon.engine.gguf import GGUFError, GGUFFile
 from pantheon.engine.model import ModelConfig, architecture_of
 from tests.engine.model.forward import open_model
@@ -81,3 +82,28 @@ def test_an_architecture_that_is_not_known_is_refused_with_those_that_are(tmp_pa
         pytest.raises(GGUFError, match=r"one of: llama, phi3, .*qwen35moe; got 'zlama'"),
     ):
         architecture_of(file)
+
+
+def test_a_block_that_predicts_nothing_is_not_passed_over(tmp_path: Path) -> None:
+    """Only tensors named `nextn` make a block one that may be left in the file."""
+    path = _changed(tmp_path, "qwen35", {"qwen35.nextn_predict_layers": 1})
+    with pytest.raises(GGUFError, match=r"must be known.*'blk\.7\."):
+        open_model(path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"qwen35.attention.recurrent_layers": None, "qwen35.full_attention_interval": 1},
+        {"qwen35.attention.recurrent_layers": [False] * 8},
+    ],
+)
+def test_a_hybrid_whose_layers_all_attend_lacks_their_tensors(
+    tmp_path: Path, changed: dict[str, Value | None]
+) -> None:
+    """Scenario 142: a clear error, and no division by zero on the way."""
+    path = _changed(tmp_path, "qwen35", changed)
+    with GGUFFile(path) as file:
+        assert memory_need(file, _config(path), ctx_cap=0).steps > 0
+    with pytest.raises(GGUFError, match="is missing from"):
+        open_model(path)

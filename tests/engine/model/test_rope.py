@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pantheon.engine.gguf import GGUFError
+from pantheon.engine.gguf import GGUFError, GGUFFile
+from pantheon.engine.model import architecture_of
 from pantheon.engine.model.config import Pairing, RopeConfig, YarnScaling
 from pantheon.engine.model.frequencies import frequencies
 from tests.engine.model.forward import open_model, run
@@ -89,6 +90,42 @@ def test_scaling_by_metadata(tmp_path: Path, variant: str, keys: dict[str, Value
 
 
 @pytest.mark.parametrize(
+    "metadata",
+    [
+        {"qwen2.rope.scaling.factor": 4.0},
+        {"qwen2.rope.scale_linear": 4.0},
+        {"qwen2.rope.scaling.factor": 4.0, "qwen2.rope.scale_linear": 8.0},
+    ],
+)
+def test_a_factor_without_a_type_is_linear(tmp_path: Path, metadata: dict[str, Value]) -> None:
+    """As llama.cpp reads files older than the type."""
+    source = golden_file("models/qwen2-f32.gguf")
+    path = rewritten(source, tmp_path / "scaled.gguf", metadata=metadata)
+    _check(path, "qwen2", "qwen2_linear", "ids300")
+
+
+def test_no_scaling_is_none_whatever_the_factor(tmp_path: Path) -> None:
+    metadata: dict[str, Value | None] = {
+        "qwen2.rope.scaling.type": "none",
+        "qwen2.rope.scaling.factor": 4.0,
+    }
+    source = golden_file("models/qwen2-f32.gguf")
+    with GGUFFile(rewritten(source, tmp_path / "plain.gguf", metadata=metadata)) as file:
+        assert architecture_of(file).read_config(file).rope.scaling is None
+
+
+def test_yarn_extends_the_whole_context_where_the_file_does_not_say(tmp_path: Path) -> None:
+    metadata: dict[str, Value | None] = {
+        "qwen2.rope.scaling.type": "yarn",
+        "qwen2.rope.scaling.factor": 2.0,
+    }
+    source = golden_file("models/qwen2-f32.gguf")
+    with GGUFFile(rewritten(source, tmp_path / "yarn.gguf", metadata=metadata)) as file:
+        config = architecture_of(file).read_config(file)
+    assert config.rope.scaling == YarnScaling(2.0, config.context_length, 32.0, 1.0)
+
+
+@pytest.mark.parametrize(
     ("name", "dim", "base", "original", "factor"),
     [("yarn128", 128, 1e6, 32768, 4.0), ("yarn32", 32, 1e4, 64, 16.0)],
 )
@@ -103,8 +140,9 @@ def test_yarn_frequencies(name: str, dim: int, base: float, original: int, facto
     [
         ({"type": "cubic"}, "must be none, linear, yarn or longrope, got 'cubic'"),
         ({"type": "linear"}, r"rope\.scaling\.factor.* is missing"),
-        ({"type": "linear", "factor": 0.5}, "factor must be at least 1, got 0.5"),
-        ({"type": "yarn", "factor": 2.0}, "original_context_length.* is missing"),
+        ({"type": "linear", "factor": 0.5}, "factor must be at least 1.*, got 0.5"),
+        ({"factor": 0.5}, "factor must be at least 1.*, got 0.5"),
+        ({"type": "linear", "factor": 65536.0}, "below 65536, got 65536"),
         ({"type": "longrope"}, "rope_factors_long.weight is missing"),
         ({"attn_factor": -1.0}, "attn_factor must be positive"),
         (
