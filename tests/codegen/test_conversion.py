@@ -58,6 +58,10 @@ def _typed(schema: dict[str, Any], name: str) -> st.SearchStrategy[Any]:
             return integers.map(abs) if schema.get("minimum") == 0 else integers
         case "number":
             return NUMBERS
+        case "string" if "pattern" in schema:
+            return st.from_regex(schema["pattern"], fullmatch=True).filter(
+                lambda text: len(text) <= schema.get("maxLength", 6)
+            )
         case "string":
             return st.text(min_size=schema.get("minLength", 0), max_size=6)
         case "array":

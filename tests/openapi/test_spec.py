@@ -231,6 +231,8 @@ CHAT_FIELDS: dict[str, tuple[set[str], object]] = {
     "prompt_cache_key": ({"string", "number", "integer", "boolean", "array", "object"}, UNSET),
     "promptCacheKey": ({"string", "number", "integer", "boolean", "array", "object"}, UNSET),
 }
+WORDS: dict[str, dict[str, object]] = {"tool_choice": {"string": "required"}}
+"""Samples of fields that take only some texts."""
 MESSAGE = {"role": "user", "content": "hello"}
 SAMPLES: dict[str, object] = {
     "string": "text",
@@ -259,10 +261,41 @@ def test_chat_request_takes_null_and_the_types_of_the_reference_alone(field: str
     assert is_valid("ChatCompletionParams", body | {field: None})
     accepted = {
         kind
-        for kind, sample in SAMPLES.items()
+        for kind, sample in (SAMPLES | WORDS.get(field, {})).items()
         if is_valid("ChatCompletionParams", body | {field: sample})
     }
     assert accepted == CHAT_FIELDS[field][0]
+
+
+@pytest.mark.parametrize("word", ["none", "auto", "required"])
+def test_a_choice_of_tools_is_one_of_three_words_or_an_object(word: str) -> None:
+    """Reference, `tool_choice`; a word that is none of them must not be taken for `auto`."""
+    body = {"messages": [MESSAGE]}
+    assert is_valid("ChatCompletionParams", body | {"tool_choice": word})
+    assert not is_valid("ChatCompletionParams", body | {"tool_choice": word.upper()})
+
+
+@pytest.mark.parametrize(
+    ("tool", "valid"),
+    [
+        ({"type": "function", "function": {"name": "a.b-c/d"}}, True),
+        ({"function": {"name": "søk", "description": None, "parameters": None}}, True),
+        ({"type": None, "function": {"name": "a", "parameters": True}, "extra": 1}, True),
+        ({"type": "function", "function": {"name": "a", "parameters": {"x": [1]}}}, True),
+        ({}, False),
+        ({"type": "function"}, False),
+        ({"type": "retrieval", "function": {"name": "a"}}, False),
+        ({"function": {"name": ""}}, False),
+        ({"function": {"name": 'a"b'}}, False),
+        ({"function": {"name": "a\n"}}, False),
+        ({"function": {"name": "a" * 257}}, False),
+        ({"function": {"name": "a", "parameters": "x"}}, False),
+        ({"function": {"name": "a", "description": 3}}, False),
+    ],
+)
+def test_tools_are_functions_with_usable_names(tool: dict[str, object], valid: bool) -> None:
+    """Reference, `tools`: OpenAI-format tool definitions."""
+    assert is_valid("ChatCompletionParams", {"messages": [MESSAGE], "tools": [tool]}) is valid
 
 
 @pytest.mark.parametrize(
