@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(1800)]
 
 _NAME = "large"
 _WINDOW, _PAGE = 256, 64
-_CHECKPOINTS = 6
+_CHECKPOINTS = 8
 _PATIENCE = 900.0
 
 
@@ -85,7 +85,7 @@ def test_a_35b_shape_loads_answers_and_leaves_inside_20_gb(server: Server, tmp_p
     # The newest token, counts and biases, of one row and of the padding.
     rows = 2 * (1 + 2 * VOCABULARY)
     assert row["vram_bytes"] == tensor_bytes + 4 * (states + cache + rows + ROTARY_PAIRS)
-    assert row["vram_bytes"] < 1.25 * tensor_bytes
+    assert row["vram_bytes"] < 1.35 * tensor_bytes
 
     answer = _ask(server)
     assert answer["model"] == _NAME

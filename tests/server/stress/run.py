@@ -39,10 +39,16 @@ EVERY = 500
 WARM = 500
 """Requests after which resident memory must stay."""
 
-MOST_GROWTH = 1 << 20
-"""Bytes between two checkpoints after that, where memory grew least: 2 KiB a request, what the ids
-of one prompt and its messages take. What every request leaves behind shows between any two
-checkpoints; what the allocator or a library takes once does not."""
+MOST_GROWTH = 8 << 20
+"""Bytes between two checkpoints after that, where memory grew least. What every request leaves
+behind shows between any two checkpoints; what the allocator or a library takes once does not. In
+the first 2,000 requests there is much of that where the machine is busy: measured 0 to 4 MiB."""
+
+MOST_GROWTH_IN_THE_END = 1 << 20
+"""The same in a run of `LONG` requests: 2 KiB each, what the ids of one prompt and its messages
+take."""
+
+LONG = 5000
 
 _THREADS = 48
 """Served at once: four for each client, among them those whose client has just left."""
@@ -103,7 +109,8 @@ def stress(server: Server, requests: int, tell: Callable[[Checkpoint], None]) ->
     counts = sum((client.counts for client in clients), Counter())
     report = Report(tuple(checkpoints), counts, time.monotonic() - began)
     resident = [one.held.resident for one in report.checkpoints]
-    assert report.growth <= MOST_GROWTH, f"resident memory grew all the time: {resident}"
+    most = MOST_GROWTH if requests < LONG else MOST_GROWTH_IN_THE_END
+    assert report.growth <= most, f"resident memory grew all the time: {resident}"
     return report
 
 
