@@ -65,12 +65,13 @@ class Answering:
         )
 
     def begin(
-        self, request: CompletionRequest, prompt: PromptTokens, limit: int
+        self, request: CompletionRequest, prompt: PromptTokens, limit: int, *, thinks: bool
     ) -> tuple[Answer, Constraint | None]:
         """An answer before its first token, and what decides which tokens it may take.
 
         Args:
             limit: most tokens of it.
+            thinks: whether a compelled call may come after a think block that the model opens.
 
         Raises:
             InvalidRequest: the response format, the tools or the choice among them cannot be
@@ -98,10 +99,14 @@ class Answering:
             stop_repetition=self._options.stop_repetition and not is_held,
             calls=calls,
         )
-        return answer, self._constraint(request, answer, end_tokens)
+        return answer, self._constraint(request, answer, end_tokens, thinks)
 
     def _constraint(
-        self, request: CompletionRequest, answer: Answer, end_tokens: frozenset[int]
+        self,
+        request: CompletionRequest,
+        answer: Answer,
+        end_tokens: frozenset[int],
+        thinks: bool,
     ) -> Constraint | None:
         grammar = calls = budget = None
         try:
@@ -111,7 +116,7 @@ class Answering:
                     answer,
                     mode=self._options.tool_grammar,
                     end_tokens=end_tokens,
-                    think=self._chat.think,
+                    think=self._chat.think if thinks else None,
                 )
             elif request.response_format is not None:
                 grammar = self._formats.start(request.response_format.schema)

@@ -144,7 +144,8 @@ class ModelInstance:
             raise ContextOverBudget(size, served.window)
         limit = min(request.max_tokens, served.window - size + 1)
         sequence = Sequence(prompt.tokens, limit, self._loop.now(), answer_ends=prompt.answer_ends)
-        answer, constraint = self._answering.begin(request, rendered, limit)
+        thinks = self._prompts.thinks(request)
+        answer, constraint = self._answering.begin(request, rendered, limit, thinks=thinks)
         generation = Generation(
             sequence,
             _row_sampling(request),

@@ -46,14 +46,17 @@ class PromptWriter:
         with self._large_prompt:
             return self._encode(messages, request)
 
+    def thinks(self, request: CompletionRequest) -> bool:
+        """Whether the answer may think first, where the template has think blocks."""
+        asked = request.enable_thinking
+        return self._thinking_default if asked is None else asked
+
     def _encode(
         self, messages: tuple[dict[str, object], ...], request: CompletionRequest
     ) -> PromptTokens:
-        thinking = request.enable_thinking
-        if thinking is None:
-            thinking = self._thinking_default
+        variables = {"enable_thinking": self.thinks(request)}
         try:
-            prompt = self._chat.encode_chat(messages, template_kwargs={"enable_thinking": thinking})
+            prompt = self._chat.encode_chat(messages, template_kwargs=variables)
         except (TemplateError, TokenizerError) as error:
             raise InvalidRequest(f"the conversation cannot be rendered: {error}") from error
         if not prompt.ids:
