@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.tokenizer import Tokenizer, Vocabulary
+from pantheon.engine.tokenizer import Vocabulary
 from tests.engine.model.chain_model import chain_model
 from tests.golden import golden_file, smollm2_file
 from tests.server.models import serve
@@ -51,7 +51,7 @@ _TOOLS = [
     },
     {
         "type": "function",
-        "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}},
+        "function": {"name": "sing", "parameters": {"type": "object", "properties": {}}},
     },
 ]
 _SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in _TOOLS}
@@ -83,14 +83,17 @@ class _Model:
 
 
 def _calling_model(folder: Path) -> Path:
-    """The dialect of MiniCPM has no grammar: a model that pings when asked without thinking."""
+    """The dialect of MiniCPM has no grammar: a model that sings when it is to go on after a line.
+
+    It writes quotes that the dialect's own rendering does not, so that only its own text continues
+    what it has computed.
+    """
     source = golden_file("models/llama-minicpm5-f32.gguf")
     with GGUFFile(source) as file:
-        tokenizer = Tokenizer(Vocabulary.from_metadata(file.metadata))
-    call = tokenizer.encode('<function name="ping"></function>', special=True)
-    end = tokenizer.vocabulary.tokens.index("<|im_end|>")
-    (blank,) = tokenizer.encode("\n\n", special=False)
-    return chain_model(source, folder / "calling.gguf", {blank: [*call, end]})
+        tokens = Vocabulary.from_metadata(file.metadata).tokens
+    call = ["<function", "Ġname", "=", "'s", "ing", "'", ">", "</function>", "<|im_end|>"]
+    chain = {tokens.index("Ċ"): [tokens.index(token) for token in call]}
+    return chain_model(source, folder / "calling.gguf", chain)
 
 
 @pytest.fixture(scope="module", params=["qwen35", "ornith", "minicpm5", "smollm2"])
