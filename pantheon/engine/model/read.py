@@ -36,6 +36,9 @@ _SMALLEST_QUANTISED: Final = 128
 """Rows and columns that a matrix must have for `quantize` to pack it. Smaller ones, such as the
 gates of recurrent layers, weigh little and decide much."""
 
+_ALIGNMENT: Final = 64
+"""Bytes; what XLA asks of an array on a CPU."""
+
 _CHUNK_VALUES: Final = 1 << 18
 """Values that are quantised at a time."""
 
@@ -147,10 +150,17 @@ def _quantised(tensor: Tensor) -> NDArray[np.uint8]:
     """A tensor as INT8, some rows at a time."""
     columns = tensor.shape[-1]
     rows = tensor.packed.reshape(-1, tensor.packed.shape[-1])
-    packed = np.empty((len(rows), row_bytes(columns)), np.uint8)
+    packed = _aligned(len(rows), row_bytes(columns))
     step = max(_CHUNK_VALUES // columns, 1)
     for first in range(0, len(rows), step):
         part = rows[first : first + step]
         values = unpack_blocks(part.reshape(-1), tensor.type).reshape(-1, columns)
         packed[first : first + step] = quantise_rows(values)
     return packed.reshape(*tensor.shape[:-1], -1)
+
+
+def _aligned(rows: int, columns: int) -> NDArray[np.uint8]:
+    """An array that XLA takes over as it is. It copies others, and holds both for a while."""
+    memory = np.empty(rows * columns + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + rows * columns].reshape(rows, columns)
