@@ -14,6 +14,7 @@ import pytest
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.tokenizer import Vocabulary
 from tests.engine.model.chain_model import chain_model
+from tests.engine.model.rewritten import rewritten
 from tests.golden import golden_file, smollm2_file
 from tests.server.models import serve
 from tests.server.process import Server
@@ -86,14 +87,19 @@ def _calling_model(folder: Path) -> Path:
     """The dialect of MiniCPM has no grammar: a model that sings when it is to go on after a line.
 
     It writes quotes that the dialect's own rendering does not, so that only its own text continues
-    what it has computed.
+    what it has computed. Its template opens no think block, which MiniCPM5's own writes for an
+    answer and leaves out of the next prompt where it is empty.
     """
     source = golden_file("models/llama-minicpm5-f32.gguf")
     with GGUFFile(source) as file:
         tokens = Vocabulary.from_metadata(file.metadata).tokens
+        template = file.metadata.string("tokenizer.chat_template")
+    plain = template.replace("enable_thinking is defined", "false")
+    assert plain != template
     call = ["<function", "Ġname", "=", "'s", "ing", "'", ">", "</function>", "<|im_end|>"]
     chain = {tokens.index("Ċ"): [tokens.index(token) for token in call]}
-    return chain_model(source, folder / "calling.gguf", chain)
+    calling = chain_model(source, folder / "calling.gguf", chain)
+    return rewritten(calling, folder / "plain.gguf", metadata={"tokenizer.chat_template": plain})
 
 
 @pytest.fixture(scope="module", params=["qwen35", "ornith", "minicpm5", "smollm2"])
