@@ -77,6 +77,8 @@ class StubDevice:
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
         masks: Sequence[TokenMask | None],
+        fed: Sequence[int | None],
+        taken: Sequence[tuple[int, int]],
     ) -> StubTokens:
         if len(rows) == self._rows:
             self.dispatched.append(time.perf_counter())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pantheon import build_info
-from pantheon.engine.config import EngineConfig, ModelOptions, ToolGrammar
+from pantheon.engine.config import EngineConfig, ModelOptions, Speculation, ToolGrammar
 from pantheon.model_options import bundled_models, integer, parse_models, switch
 from pantheon.setting_values import folder, host_name, one_worker, path, share, switchable_path
 
@@ -28,6 +28,11 @@ _TOOL_GRAMMARS: Final = {
     None: ToolGrammar.REQUIRED,
     True: ToolGrammar.ALWAYS,
     False: ToolGrammar.NEVER,
+}
+_SPECULATIONS: Final = {
+    None: Speculation.WHERE_IT_PAYS,
+    True: Speculation.ALWAYS,
+    False: Speculation.NEVER,
 }
 _DAY_MS: Final = 24 * 3_600_000
 _MIB: Final = 1024 * 1024
@@ -161,6 +166,16 @@ class Settings:
             "PANTHEON_TOOL_GRAMMAR",
             switch,
             "1 holds every answer with tools to their grammar, 0 none; else those that must call",
+            shown_default="unset",
+        ),
+    )
+    speculation: bool | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_SPECULATION",
+            switch,
+            "1 drafts tokens from the conversation wherever a model can take drafts, 0 nowhere; "
+            "else where it pays",
             shown_default="unset",
         ),
     )
@@ -342,6 +357,7 @@ class Settings:
             stop_repetition=self.repetition_loop,
             thinking_default=not self.no_think,
             tool_grammar=_TOOL_GRAMMARS[self.tool_grammar],
+            speculation=_SPECULATIONS[self.speculation],
             max_models=self.max_models,
             max_watches=self.max_watches,
             watch_grace_s=self.watch_grace_ms / 1000,

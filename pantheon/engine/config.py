@@ -21,6 +21,16 @@ class ToolGrammar(Enum):
     NEVER = "never"
 
 
+class Speculation(Enum):
+    """Which models decode with drafts from their own conversation."""
+
+    WHERE_IT_PAYS = "where it pays"
+    """Those in which a draft costs next to nothing."""
+    ALWAYS = "always"
+    """All that can."""
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """One model to load (reference, `POST /admin/models/load`, request body).
@@ -65,6 +75,7 @@ class EngineConfig:
         thinking_default: whether a think-style template opens its block when the request does
             not say (`enable_thinking` absent); PANTHEON_NO_THINK=1 makes it False.
         tool_grammar: which answers are held to the grammar of a tool call (PANTHEON_TOOL_GRAMMAR).
+        speculation: which models decode with drafts (PANTHEON_SPECULATION).
         max_models: models that may be loaded at once.
         max_watches: watches that may be held at once, over all models.
         watch_grace_s: seconds from the end of a session's last watch to its release.
@@ -86,6 +97,7 @@ class EngineConfig:
     stop_repetition: bool = True
     thinking_default: bool = True
     tool_grammar: ToolGrammar = ToolGrammar.REQUIRED
+    speculation: Speculation = Speculation.WHERE_IT_PAYS
     max_models: int = 4
     max_watches: int = 64
     watch_grace_s: float = 45.0

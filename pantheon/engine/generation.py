@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pantheon.engine.answer import Answer
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import Constraint
+from pantheon.engine.drafting import Drafting
 from pantheon.engine.events import Finished, Usage
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.sampled_token import SampledToken
@@ -22,6 +23,7 @@ class Generation:
     Attributes:
         kv_cap: tells the effective window in tokens, reported at the end.
         constraint: what decides which tokens may come next; None where all may.
+        drafting: guesses its next tokens; None where nothing is guessed.
         sampled: the tokens taken so far.
     """
 
@@ -31,6 +33,7 @@ class Generation:
     stream: EventStream
     kv_cap: Callable[[], int]
     constraint: Constraint | None = None
+    drafting: Drafting | None = None
     sampled: list[int] = field(default_factory=list)
 
     def mask(self) -> TokenMask | None:
@@ -39,8 +42,21 @@ class Generation:
 
     @property
     def waits_for_its_token(self) -> bool:
-        """True when what may come next depends on a token that is not read yet."""
-        return self.constraint is not None and not self.constraint.free_ahead
+        """True when what comes next depends on a token that is not read yet."""
+        if self.constraint is not None and not self.constraint.free_ahead:
+            return True
+        return self.drafting is not None and self.drafting.awaits
+
+    def confirms_draft(self, index: int) -> bool:
+        """Whether a draft was what plain decoding takes; see `Drafting.confirms`."""
+        return self.drafting is not None and self.drafting.confirms(
+            index, self.sampled, self.mask()
+        )
+
+    def end_step(self) -> None:
+        """All tokens that it takes of a step were taken."""
+        if self.drafting is not None:
+            self.drafting.end_step()
 
     def take(self, token: SampledToken) -> Finished | None:
         """Take a sampled token and tell the handler what it adds.
@@ -50,6 +66,8 @@ class Generation:
             free: who hears of the end may send the next request at once.
         """
         self.sampled.append(token.id)
+        if self.drafting is not None:
+            self.drafting.take(token.id)
         step = self.answer.push(token)
         deltas, reason = step.deltas, step.finish_reason
         if self.constraint is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,22 +28,29 @@ class InFlight:
         """Start with no part of `step` dispatched."""
         self.step = step
         self.dispatched_at = dispatched_at
-        self._parts: list[tuple[tuple[Generation, ...], Tokens]] = []
+        self._parts: list[tuple[tuple[tuple[Generation, int], ...], Tokens]] = []
 
-    def add(self, generations: tuple[Generation, ...], tokens: Tokens) -> None:
-        """Add a part of the step; only what samples for somebody is told."""
-        self._parts.append((generations, tokens))
+    def add(self, samples: tuple[tuple[Generation, int], ...], tokens: Tokens) -> None:
+        """Add a part of the step.
+
+        Args:
+            samples: for whom it samples, and how many tokens, in the order of `tokens`, whose
+                rest is for nobody.
+        """
+        self._parts.append((samples, tokens))
 
     @property
     def must_be_read(self) -> bool:
         """True when the next step of some generation depends on the tokens of this one."""
         return any(
             generation.waits_for_its_token and not generation.sequence.over
-            for generations, _ in self._parts
-            for generation in generations
+            for samples, _ in self._parts
+            for generation, _ in samples
         )
 
-    def read(self) -> Iterator[tuple[Generation, SampledToken]]:
-        """Wait for the tokens and give each to whom it belongs."""
-        for generations, tokens in self._parts:
-            yield from zip(generations, tokens.read(), strict=False)
+    def read(self) -> Iterator[tuple[Generation, list[SampledToken]]]:
+        """Wait for the tokens; for each generation its own: one, and one for each draft."""
+        for samples, tokens in self._parts:
+            read = iter(tokens.read())
+            for generation, count in samples:
+                yield generation, list(itertools.islice(read, count))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pantheon.engine.answering import Answering, AnswerOptions
 from pantheon.engine.cache import Continued, continue_history
 from pantheon.engine.completion import EventStream
+from pantheon.engine.constraint import Constraint
+from pantheon.engine.drafting import Drafting
 from pantheon.engine.errors import (
     ContextOverBudget,
     EngineError,
@@ -18,6 +20,7 @@ from pantheon.engine.errors import (
 )
 from pantheon.engine.generation import Generation
 from pantheon.engine.memory import Clamp, MemoryLadder
+from pantheon.engine.prompt_lookup import PromptLookup
 from pantheon.engine.prompts import PromptWriter
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.row_sampling import RowSampling
@@ -71,6 +74,7 @@ class ModelInstance:
         attention_layers: int,
         answers: AnswerOptions,
         thinking_default: bool,
+        drafts: bool,
     ) -> None:
         """Take over a compiled runner and the loop that runs it.
 
@@ -78,7 +82,9 @@ class ModelInstance:
             transfer: export and restore; None for a model whose sessions keep no cache.
             answers: what answers are held to.
             thinking_default: see `EngineConfig`.
+            drafts: whether answers are decoded with drafts; see `Drafting`.
         """
+        self._drafts = drafts
         self._identity = identity
         vocabulary, token_bytes = tokenizer.tokenizer.vocabulary, tokenizer.tokenizer.token_bytes
         self._speller = Speller(vocabulary, token_bytes)
@@ -153,6 +159,7 @@ class ModelInstance:
             EventStream(self._identity.id, lambda: self._loop.cancel(sequence)),
             kv_cap=lambda: self._served().window,
             constraint=constraint,
+            drafting=self._drafting(prompt.tokens, constraint),
         )
         self._loop.submit(generation, session_id)
         return generation.stream
@@ -214,6 +221,11 @@ class ModelInstance:
         """The prompt with the sampled tokens of the session's answers where they stand again."""
         kept = () if session_id is None else self._loop.sessions.conversations(session_id)
         return continue_history(prompt, kept, self._speller)
+
+    def _drafting(
+        self, prompt: tuple[int, ...], constraint: Constraint | None
+    ) -> Drafting | None:
+        return Drafting(PromptLookup(prompt), constraint) if self._drafts else None
 
     def _attention(self) -> AttentionStatus:
         """Every layer runs in plain XLA: a build without flash kernels for its platform."""

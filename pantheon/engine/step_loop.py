@@ -20,8 +20,10 @@ from pantheon.engine.generation import Generation
 from pantheon.engine.in_flight import InFlight, PlannedStep
 from pantheon.engine.jobs import Job, Jobs
 from pantheon.engine.live_sessions import LiveSessions
+from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.scheduler import PrefillChunk, QueueFull, Scheduler, Sequence
 from pantheon.engine.status import UNMEASURED_PREFILL_RATE
+from pantheon.engine.step_entries import step_entries
 from pantheon.engine.step_runner import StepRunner
 from pantheon.engine.step_times import StepTimes
 
@@ -238,7 +240,7 @@ class StepLoop:
         pace = self.times.pace
         if pace is not None:
             self._scheduler.pace = pace
-        plan = self._scheduler.plan()
+        plan = self._scheduler.plan(self._draft)
         if plan is None:
             return None
         chunk = plan.prefill
@@ -248,6 +250,10 @@ class StepLoop:
             plan.saves,
         )
 
+    def _draft(self, sequence: Sequence, most: int) -> tuple[int, ...]:
+        drafting = self._generations[sequence].drafting
+        return () if drafting is None else drafting.draft(most)
+
     def _dispatch(self, step: PlannedStep) -> InFlight:
         """Hand a step to the device."""
         self.stepped = True
@@ -255,16 +261,9 @@ class StepLoop:
         for save in step.saves:
             self._runner.save_state(save.row, save.slot)
         if step.decode:
-            generations = tuple(generation for generation, _ in step.decode)
-            rows = [row for _, row in step.decode]
-            tokens = self._runner.decode(
-                [row.row for row in rows],
-                [row.position for row in rows],
-                [row.pages for row in rows],
-                [generation.sampling for generation in generations],
-                [generation.mask() for generation in generations],
-            )
-            in_flight.add(generations, tokens)
+            entries = step_entries(step.decode)
+            samples = tuple((generation, 1 + len(row.drafts)) for generation, row in step.decode)
+            in_flight.add(samples, self._runner.decode(*entries))
         if step.prefill is not None:
             self._dispatch_chunk(*step.prefill, in_flight)
         return in_flight
@@ -287,23 +286,45 @@ class StepLoop:
         )
         if chunk.save_state is not None:
             self._runner.save_state(chunk.row, chunk.save_state)
-        in_flight.add((generation,) if chunk.last else (), tokens)
+        in_flight.add(((generation, 1),) if chunk.last else (), tokens)
 
     def _collect(self, in_flight: InFlight) -> None:
-        for generation, token in in_flight.read():
-            sequence = generation.sequence
-            if sequence.over:
-                continue
+        for generation, tokens in in_flight.read():
+            if not generation.sequence.over:
+                self._take(generation, tokens)
+        self._measure(in_flight)
+
+    def _take(self, generation: Generation, tokens: list[SampledToken]) -> None:
+        """Take the tokens of a generation's step, those of drafts as far as they were right."""
+        sequence, end = generation.sequence, None
+        for index, token in enumerate(tokens):
+            if index:
+                if end is not None or not generation.confirms_draft(index - 1):
+                    break
+                with self.lock:
+                    self._scheduler.accept(sequence)
             if not token.finite:
                 self._fail_numbers(generation)
-                continue
+                return
             end = generation.take(token)
-            if end is not None:
-                with self.lock:
-                    self._drop(sequence, tuple(generation.sampled))
-                    self._announce_admitted()
-                generation.stream.put(end)
-        self._measure(in_flight)
+        generation.end_step()
+        if end is not None:
+            with self.lock:
+                self._drop(sequence, tuple(generation.sampled))
+                self._announce_admitted()
+            self._log_drafts(generation)
+            generation.stream.put(end)
+
+    def _log_drafts(self, generation: Generation) -> None:
+        drafting = generation.drafting
+        if drafting is not None and drafting.drafted:
+            _log.info(
+                "%s: %d of %d drafted tokens were right in an answer of %d tokens",
+                self._name,
+                drafting.accepted,
+                drafting.drafted,
+                len(generation.sampled),
+            )
 
     def _fail_numbers(self, generation: Generation) -> None:
         """End a generation whose scores are no numbers, and keep nothing of what it computed."""

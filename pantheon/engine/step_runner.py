@@ -58,8 +58,23 @@ class StepRunner(Protocol):
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
         masks: Sequence[TokenMask | None],
+        fed: Sequence[int | None],
+        taken: Sequence[tuple[int, int]],
     ) -> Tokens:
-        """Dispatch one token for each row."""
+        """Dispatch one decode step: each entry is fed a token and samples the next.
+
+        A row has one entry, or its newest token and drafts of the following ones, one after
+        another at positions that follow each other, which a model without recurrent layers takes.
+        In the step after one with drafts the row is fed what the caller took of that step.
+
+        Args:
+            rows: the row of each entry; no more entries than the runner's decode batch.
+            positions: where the token that is fed stands.
+            fed: the token; None for the newest that the row sampled, where the step before had
+                no drafts of it.
+            taken: (row, token) of every token that was taken of rows with drafts in the step
+                before: they count as sampled.
+        """
         ...
 
     def read_page(self, page: int) -> Sequence[np.ndarray]:

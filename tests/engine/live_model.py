@@ -8,11 +8,12 @@ from pathlib import Path
 from pantheon.engine.answer import Answer
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.completion import EventStream
+from pantheon.engine.drafting import Drafting, Guesser
 from pantheon.engine.events import Event, Failed, Finished
 from pantheon.engine.generation import Generation
 from pantheon.engine.model import Architecture, ModelConfig, Parameters
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
+from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner, decode_batch
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.scheduler import Sequence as Prompt
 from pantheon.engine.session_blob import BlobTarget
@@ -100,8 +101,13 @@ class LiveModel:
         session: str | None = None,
         limit: int = 16,
         sampling: RowSampling = _GREEDY,
+        guesser: Guesser | None = None,
     ) -> Turn:
-        """Submit a prompt."""
+        """Submit a prompt.
+
+        Args:
+            guesser: drafts the answer; it has taken the prompt.
+        """
         sequence = Prompt(tuple(prompt), limit, queued_at=self.loop.now())
         answer = Answer(
             decoder=_Decoder(),
@@ -112,7 +118,8 @@ class LiveModel:
             top_logprobs=sampling.top_logprobs,
         )
         stream = EventStream("tiny", lambda: self.loop.cancel(sequence))
-        generation = Generation(sequence, sampling, answer, stream, lambda: 0)
+        drafting = None if guesser is None else Drafting(guesser, None)
+        generation = Generation(sequence, sampling, answer, stream, lambda: 0, drafting=drafting)
         self.loop.submit(generation, session)
         return Turn(generation)
 
@@ -142,7 +149,13 @@ def live_model(
     runner.compile(lambda message: None)
     slots = ReferencePool(checkpoints) if checkpoints else None
     cache = PrefixCache(PagePool(pages, PAGE), slots)
-    scheduler = Scheduler(rows=rows, queue_depth=32, chunk=PREFILL_CHUNK, cache=cache)
+    scheduler = Scheduler(
+        rows=rows,
+        queue_depth=32,
+        chunk=PREFILL_CHUNK,
+        cache=cache,
+        entries=0 if checkpoints else decode_batch(rows),
+    )
     table = SessionTable(max_sessions=8, idle_ttl_s=1e6, watch_grace_s=1e6, forget=cache.forget)
     target = BlobTarget(
         architecture.name,

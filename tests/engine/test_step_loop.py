@@ -94,6 +94,8 @@ class _Runner:
         pages: Listed[Listed[int]],
         sampling: Listed[RowSampling],
         masks: Listed[TokenMask | None],
+        fed: Listed[int | None],
+        taken: Listed[tuple[int, int]],
     ) -> _Tokens:
         self.masks.extend(masks)
         self._step("decode", tuple(rows))

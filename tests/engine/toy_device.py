@@ -129,12 +129,19 @@ class ToyDevice:
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
         masks: Sequence[TokenMask | None],
+        fed: Sequence[int | None],
+        taken: Sequence[tuple[int, int]],
     ) -> ToyTokens:
         self.decoded.append(tuple(rows))
-        fed = zip(rows, positions, pages, strict=True)
-        return ToyTokens(
-            tuple(self._feed([self.newest[row]], at, held, row) for row, at, held in fed)
-        )
+        sampled = []
+        for row, at, held, token in zip(rows, positions, pages, fed, strict=True):
+            newest = self.newest[row] if token is None else token
+            assert newest >= 0, "a row with drafts does not know its newest token"
+            sampled.append(self._feed([newest], at, held, row))
+        for row in {row for row in rows if rows.count(row) > 1}:
+            assert not self.recurrent
+            self.newest[row] = -1
+        return ToyTokens(tuple(sampled))
 
     def read_page(self, page: int) -> list[np.ndarray]:
         return [self.pages[page].reshape(1, -1, 1)]
@@ -179,6 +186,8 @@ def execute(device: ToyDevice, plan: StepPlan) -> tuple[tuple[int, ...], int | N
             [row.pages for row in plan.decode],
             [GREEDY] * len(plan.decode),
             [None] * len(plan.decode),
+            [None] * len(plan.decode),
+            (),
         ).ids
     chunk = plan.prefill
     if chunk is None:

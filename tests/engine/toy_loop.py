@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pantheon.engine.answer import Answer
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.completion import EventStream
+from pantheon.engine.drafting import Drafting, Guesser
 from pantheon.engine.events import Event, Failed, Finished, TextDelta
 from pantheon.engine.generation import Generation
 from pantheon.engine.scheduler import Scheduler
@@ -118,6 +119,7 @@ class ToyLoop:
         limit: int = 8,
         end: frozenset[int] = frozenset(),
         answer_ends: tuple[int, ...] = (),
+        guesser: Guesser | None = None,
     ) -> Turn:
         sequence = Prompt(tuple(prompt), limit, self.loop.now(), answer_ends=answer_ends)
         stream = EventStream("toy", lambda: self.loop.cancel(sequence))
@@ -128,7 +130,9 @@ class ToyLoop:
             end_tokens=end,
             limit=limit,
         )
-        self.loop.submit(Generation(sequence, GREEDY, answer, stream, lambda: 4096), session)
+        drafting = None if guesser is None else Drafting(guesser, None)
+        generation = Generation(sequence, GREEDY, answer, stream, lambda: 4096, drafting=drafting)
+        self.loop.submit(generation, session)
         return Turn(stream, sequence)
 
     def ask(
@@ -157,13 +161,16 @@ def toy_loop(
     checkpoint_every: int = 1024,
     queue_wait_s: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
+    entries: int = 0,
 ) -> Iterator[ToyLoop]:
     """A running loop; at its end nothing may be held by anybody."""
     device = GatedDevice(rows=rows, pages=pages, page_size=page_size, slots=slots)
     cache = PrefixCache(
         PagePool(pages, page_size), ReferencePool(slots) if slots else None, checkpoint_every
     )
-    scheduler = Scheduler(rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache)
+    scheduler = Scheduler(
+        rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, entries=entries
+    )
     table = SessionTable(
         max_sessions=max_sessions, idle_ttl_s=3600, watch_grace_s=45, forget=cache.forget
     )

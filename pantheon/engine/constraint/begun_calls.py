@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.constraint.grammar import Grammar
@@ -50,6 +50,12 @@ class BegunCalls:
 
     def mask_after_block(self, breaks: int) -> TokenMask | None:
         return self.mask
+
+    def foresee(self, tokens: Sequence[int]) -> list[TokenMask | None]:
+        """As if no call began."""
+        if self._grammar is None:
+            return [None] * len(tokens)
+        return list(self._grammar.foresee(tokens))
 
     def accept(self, token_id: int, text: str) -> None:
         if self._grammar is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pantheon.engine.answer import Answer
 from pantheon.engine.answer_calls import AnswerCalls
 from pantheon.engine.constraint.grammar import Grammar
@@ -53,12 +55,18 @@ class CompelledCall:
 
     @property
     def mask(self) -> TokenMask | None:
-        # A character that breaks off would be text that the closing text does not follow.
-        may_end = self._answer.between_characters and self._calls.may_end
         if self._grammar is None:
-            return None if may_end else self._others
-        mask = self._grammar.mask & self._others
-        return mask | self._ends if may_end else mask
+            return None if self._may_end else self._others
+        return self._with_ends(self._grammar.mask)
+
+    @property
+    def _may_end(self) -> bool:
+        # A character that breaks off would be text that the closing text does not follow.
+        return self._answer.between_characters and self._calls.may_end
+
+    def _with_ends(self, mask: TokenMask) -> TokenMask:
+        mask = mask & self._others
+        return mask | self._ends if self._may_end else mask
 
     @property
     def start_mask(self) -> TokenMask | None:
@@ -86,6 +94,12 @@ class CompelledCall:
         if mask is None or self._grammar is None:
             return mask
         return mask | self._grammar.line_breaks(breaks)
+
+    def foresee(self, tokens: Sequence[int]) -> list[TokenMask | None]:
+        """As if the answer might end, or not, where it may now, or not."""
+        if self._grammar is None:
+            return [self.mask] * len(tokens)
+        return [self._with_ends(mask) for mask in self._grammar.foresee(tokens)]
 
     def accept(self, token_id: int, text: str) -> None:
         if self._grammar is not None and token_id not in self._end_tokens:

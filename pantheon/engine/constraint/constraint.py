@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Final
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.constraint.budget import ReasoningBudget
 from pantheon.engine.constraint.grammar import Grammar
+from pantheon.engine.constraint.mask import allows
 from pantheon.engine.constraint.rule import ContentRule, WholeObject
 from pantheon.engine.reasoning import Phase
 from pantheon.engine.token_mask import TokenMask
@@ -78,6 +81,19 @@ class Constraint:
             breaks = _FRAMING_BREAKS - self._answer.breaks_after_reasoning
             return rule.mask_after_block(breaks)
         return rule.mask
+
+    def foresee(self, tokens: Sequence[int]) -> tuple[TokenMask | None, ...]:
+        """The mask as it will likely be after each of the next tokens.
+
+        It ends before a token that is refused. What holds is known when the token has come.
+        """
+        if self._rule is not None and self._phase is Phase.CONTENT:
+            return tuple(self._rule.foresee(tokens))
+        mask = self.mask()
+        if mask is None:
+            return (None,) * len(tokens)
+        allowed = itertools.takewhile(lambda token: allows(mask, token), tokens)
+        return (mask,) * sum(1 for _ in allowed)
 
     def accept(self, token_id: int) -> None:
         """Take a sampled token, after the answer took it."""

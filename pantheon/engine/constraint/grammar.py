@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from llguidance import LLMatcher
 
-from pantheon.engine.constraint.mask import mask_from_bytes, mask_of
+from pantheon.engine.constraint.mask import allows, mask_from_bytes, mask_of
 from pantheon.engine.token_mask import TokenMask
 from pantheon.engine.tokenizer import Tokenizer
 
@@ -50,6 +51,22 @@ class Grammar:
     def accept(self, token_id: int) -> None:
         """Take the next token."""
         self._accept([token_id])
+
+    def foresee(self, tokens: Sequence[int]) -> list[TokenMask]:
+        """The masks after each of the tokens, were they accepted; no state changes.
+
+        They end before a token that is refused, or after which nothing may follow.
+        """
+        masks: list[TokenMask] = []
+        walk, mask = self._matcher.deep_copy(), self._mask
+        for token in tokens:
+            if not allows(mask, token) or not walk.consume_token(token) or walk.is_stopped():
+                break
+            mask = mask_from_bytes(walk.compute_bitmask(), self._vocabulary)
+            if walk.is_error():
+                break
+            masks.append(mask)
+        return masks
 
     def accept_text(self, text: str) -> None:
         """Take text that is only part of a token, in tokens of its own."""

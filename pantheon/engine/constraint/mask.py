@@ -25,6 +25,12 @@ def mask_of(tokens: Iterable[int], vocabulary: int) -> TokenMask:
     return words
 
 
+def allows(mask: TokenMask, token: int) -> bool:
+    """Whether a mask allows a token; it allows none that lies past it."""
+    word = token // _WORD_BITS
+    return 0 <= word < len(mask) and bool(int(mask[word]) >> token % _WORD_BITS & 1)
+
+
 def full_mask(vocabulary: int) -> TokenMask:
     """A mask that allows every token."""
     return mask_from_bytes(b"\xff" * (4 * mask_words(vocabulary)), vocabulary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pantheon.engine.constraint.grammar import Grammar
@@ -43,6 +44,13 @@ class ContentRule(Protocol):
 
     def mask_after_block(self, breaks: int) -> TokenMask | None:
         """The same between a think block and the content, where `breaks` line breaks may come."""
+        ...
+
+    def foresee(self, tokens: Sequence[int]) -> list[TokenMask | None]:
+        """`mask` as it will likely be after each of the next tokens of the content.
+
+        It ends before a token that is refused. No state changes.
+        """
         ...
 
     def accept(self, token_id: int, text: str) -> None:
@@ -92,6 +100,9 @@ class WholeObject:
 
     def mask_after_block(self, breaks: int) -> TokenMask:
         return self._grammar.mask | self._grammar.line_breaks(breaks)
+
+    def foresee(self, tokens: Sequence[int]) -> list[TokenMask | None]:
+        return list(self._grammar.foresee(tokens))
 
     def accept(self, token_id: int, text: str) -> None:
         self._grammar.accept(token_id)

@@ -13,7 +13,7 @@ from pantheon.engine.runner.adjustment import batch_adjustments
 from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batch
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.sampling import batch_rows
-from pantheon.engine.runner.steps import ChoiceBatch
+from pantheon.engine.runner.steps import ChoiceBatch, FedBatch
 from pantheon.engine.token_mask import TokenMask
 
 
@@ -74,7 +74,9 @@ class StepArguments:
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
         masks: Sequence[TokenMask | None],
-    ) -> tuple[np.ndarray | ChoiceBatch, ...]:
+        fed: Sequence[int | None],
+        taken: Sequence[tuple[int, int]],
+    ) -> tuple[np.ndarray | FedBatch | ChoiceBatch, ...]:
         batch = decode_batch(self._capacity.rows)
         padded_rows = np.full(batch, self._capacity.rows, np.int32)
         padded_rows[: len(rows)] = rows
@@ -88,5 +90,19 @@ class StepArguments:
             padded_rows,
             padded_positions,
             tables,
+            self._fed(fed, taken, batch),
             self._choice(sampling, following, masks, batch),
         )
+
+    def _fed(
+        self, fed: Sequence[int | None], taken: Sequence[tuple[int, int]], batch: int
+    ) -> FedBatch:
+        tokens = np.full(batch, -1, np.int32)
+        for index, token in enumerate(fed):
+            if token is not None:
+                tokens[index] = token
+        taken_rows = np.full(batch, self._capacity.rows, np.int32)
+        taken_tokens = np.zeros(batch, np.int32)
+        for index, (row, token) in enumerate(taken):
+            taken_rows[index], taken_tokens[index] = row, token
+        return FedBatch(tokens, taken_rows, taken_tokens)  # type: ignore[arg-type]

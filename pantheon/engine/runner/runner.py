@@ -109,7 +109,7 @@ class Runner:
         """Compile every step; nothing is traced afterwards."""
         greedy = RowSampling(0, 1, 0, 0)
         prefill = self._arguments.prefill([0], 0, (0,), 0, greedy, None)
-        decode = self._arguments.decode([], [], [], [], [])
+        decode = self._arguments.decode([], [], [], [], [], [], [])
         number, page = np.int32(0), tuple(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
         steps: tuple[tuple[str, Callable[..., Any], bool, tuple[Any, ...]], ...] = (
@@ -254,9 +254,17 @@ class Runner:
         pages: Sequence[Sequence[int]],
         sampling: Sequence[RowSampling],
         masks: Sequence[TokenMask | None] | None = None,
+        fed: Sequence[int | None] | None = None,
+        taken: Sequence[tuple[int, int]] = (),
     ) -> Sampled:
-        """Dispatch one decode step over some rows, each fed its newest token at its position."""
+        """Dispatch one decode step; see `StepRunner.decode`.
+
+        Args:
+            masks: None allows all tokens everywhere.
+            fed: None feeds every row its newest token.
+        """
         masks = [None] * len(rows) if masks is None else masks
-        arguments = self._arguments.decode(rows, positions, pages, sampling, masks)
+        fed = [None] * len(rows) if fed is None else fed
+        arguments = self._arguments.decode(rows, positions, pages, sampling, masks, fed, taken)
         chosen, self._state = self._steps["decode"](self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)

@@ -43,6 +43,21 @@ class ChoiceBatch(NamedTuple):
     logprobs_wanted: Bool[Array, ""]
 
 
+class FedBatch(NamedTuple):
+    """What the host knows and the device does not, after rows had drafts in the step before.
+
+    Attributes:
+        tokens: token that an entry is fed; -1 for the newest token of its row.
+        taken_rows: rows of tokens that were taken of that step, which count as sampled from here
+            on; the last entry of `last_tokens` for padding.
+        taken_tokens: those tokens.
+    """
+
+    tokens: Int[Array, " batch"]
+    taken_rows: Int[Array, " batch"]
+    taken_tokens: Int[Array, " batch"]
+
+
 class Chosen(NamedTuple):
     """What a step chose, a row an entry.
 
@@ -137,12 +152,17 @@ def decode_step(
     rows: Int[Array, " batch"],
     positions: Int[Array, " batch"],
     block_tables: Int[Array, "batch blocks"],
+    fed: FedBatch,
     choice: ChoiceBatch,
 ) -> tuple[Chosen, DeviceState]:
     """Feed each row's newest token and sample the next.
 
+    A row may have several entries at positions that follow each other: its newest token, then
+    drafts of what comes next. Each samples what a step of its own would, were the drafts before
+    it right. Nothing of them is counted or kept as newest here: the host says what it took.
+
     Args:
-        rows: the rows to decode; the last entry of `last_tokens` for padding.
+        rows: the row of each entry; the last entry of `last_tokens` for padding.
         positions: position of the token that is fed.
     """
     padding = state.last_tokens.shape[0] - 1
@@ -156,18 +176,40 @@ def decode_step(
         page_size=page_size,
         total_pages=state.cache.kv[0].keys.shape[0],
     )
-    tokens = state.last_tokens[rows][:, None]
-    hidden, cache = architecture.hidden_states(parameters, config, tokens, placement, state.cache)
+    tokens = jnp.where(fed.tokens < 0, state.last_tokens[rows], fed.tokens)
+    hidden, cache = architecture.hidden_states(
+        parameters, config, tokens[:, None], placement, state.cache
+    )
     history = state.history
     logits = architecture.logits(parameters, config, hidden[:, 0])
-    chosen = _choose(logits, history.counts[rows], history.bias[rows], choice)
-    counts = history.counts.at[rows, chosen.tokens].add(1)
+    counts = history.counts.at[fed.taken_rows, fed.taken_tokens].add(1)
+    same = rows[:, None] == rows[None, :]
+    before = same & (positions[None, :] < positions[:, None])
+    seen = counts[rows] + _drafted(tokens, before, counts.shape[1])
+    chosen = _choose(logits, seen, history.bias[rows], choice)
+    alone = jnp.where(jnp.sum(same, axis=1) == 1, rows, padding)
     following = DeviceState(
         cache,
-        state.last_tokens.at[rows].set(chosen.tokens),
-        history._replace(counts=counts),
+        state.last_tokens.at[alone].set(chosen.tokens),
+        history._replace(counts=counts.at[alone, chosen.tokens].add(1)),
     )
     return chosen, following
+
+
+def _drafted(
+    tokens: Int[Array, " batch"], before: Bool[Array, "batch batch"], vocabulary: int
+) -> Int[Array, "batch vocabulary"]:
+    """How often each token occurs in the drafts that an entry has seen, its own included.
+
+    Args:
+        before: [i, j] tells whether entry j stands before entry i in the same row.
+    """
+    batch = tokens.shape[0]
+    entries = jnp.arange(batch, dtype=jnp.int32)
+    is_draft = jnp.any(before, axis=1)
+    seen = (before | (entries[:, None] == entries[None, :])) & is_draft[None, :]
+    nothing = jnp.zeros((batch, vocabulary), jnp.int32)
+    return nothing.at[entries[:, None], tokens[None, :]].add(seen.astype(jnp.int32))
 
 
 def copy_page_step(

@@ -39,12 +39,17 @@ class PrefillChunk:
 
 @dataclass(frozen=True, slots=True)
 class DecodeRow:
-    """One sequence whose newest token, at `position`, is fed."""
+    """One sequence whose newest token, at `position`, is fed.
+
+    Attributes:
+        drafts: what may follow that token, to be fed at the positions after it.
+    """
 
     sequence: Sequence
     row: int
     pages: tuple[int, ...]
     position: int
+    drafts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

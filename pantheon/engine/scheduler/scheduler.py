@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_positions
 from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
@@ -29,7 +29,14 @@ class Scheduler:
     """
 
     def __init__(
-        self, *, rows: int, queue_depth: int, chunk: int, cache: PrefixCache, pace: int = 0
+        self,
+        *,
+        rows: int,
+        queue_depth: int,
+        chunk: int,
+        cache: PrefixCache,
+        pace: int = 0,
+        entries: int = 0,
     ) -> None:
         """Make a scheduler with every row free.
 
@@ -40,6 +47,8 @@ class Scheduler:
             cache: where pages come from.
             pace: decode steps without a chunk of prefill after each that has one, while rows
                 decode.
+            entries: entries of a decode step, where those that no row takes may hold drafts;
+                0 plans no drafts. A model with recurrent layers cannot take any.
         """
         self._cache = cache
         self.chunk = chunk
@@ -50,6 +59,7 @@ class Scheduler:
         self.row_limit = rows
         """Rows that may be in use; fewer than there are under memory pressure."""
         self.pace = pace
+        self._entries = entries
         self._owed = 0
         self._waiting: deque[Sequence] = deque()
         self._prefilling: deque[Sequence] = deque()
@@ -85,15 +95,26 @@ class Scheduler:
             self._waiting.remove(sequence)
             raise QueueFull
 
-    def plan(self) -> StepPlan | None:
+    @property
+    def spare(self) -> int:
+        """Entries of a decode step that no row takes, and that may hold drafts."""
+        return max(self._entries - len(self._decoding), 0)
+
+    def plan(
+        self, draft: Callable[[Sequence, int], tuple[int, ...]] = lambda sequence, most: ()
+    ) -> StepPlan | None:
         """Plan the next step and take it as done; None when nothing can be computed.
 
         A step is every row that decodes, and a chunk of one unfinished prompt. Prompts take turns,
         so that a short one does not wait for a long one. While any row decodes, `pace` steps
         follow a chunk without another: a long prompt slows a running stream, and does not stop it.
+
+        Args:
+            draft: gives at most so many tokens that may follow a sequence's newest one. Of them
+                nothing is taken as done: see `accept`.
         """
         self._admit()
-        decode = tuple(self._plan_decode())
+        decode = tuple(self._plan_decode(draft))
         saves, self._saves = tuple(self._saves), []
         prefill = None
         if self._owed and decode:
@@ -104,6 +125,15 @@ class Scheduler:
         if prefill is None and not decode and not saves:
             return None
         return StepPlan(prefill, decode, saves)
+
+    def accept(self, sequence: Sequence) -> None:
+        """The first of the drafts in a sequence's last step that were not accepted yet was right.
+
+        So the step has computed and sampled a token more than was planned.
+        """
+        if not sequence.over:
+            sequence.computed += 1
+            sequence.sampled += 1
 
     def finish(
         self, sequence: Sequence, sampled: tuple[int, ...] | None = None, *, lost: bool = False
@@ -245,15 +275,22 @@ class Scheduler:
             save_state=save_state,
         )
 
-    def _plan_decode(self) -> Iterable[DecodeRow]:
-        for sequence in self._decoding:
+    def _plan_decode(
+        self, draft: Callable[[Sequence, int], tuple[int, ...]]
+    ) -> Iterable[DecodeRow]:
+        spare = self.spare
+        for index, sequence in enumerate(self._decoding):
             if sequence.sampled < sequence.limit:
                 assert sequence.row is not None and sequence.lease is not None, "admitted"
-                self._cache.extend(sequence.lease, sequence.computed + 1)
+                share = -(-spare // (len(self._decoding) - index))
+                most = min(share, sequence.limit - sequence.sampled - 1)
+                drafts = draft(sequence, most) if most > 0 else ()
+                spare -= len(drafts)
+                self._cache.extend(sequence.lease, sequence.computed + 1 + len(drafts))
                 # The token that ends a turn may be fed before it is read, and be another in the
                 # next prompt: from here at most the grid is computed again.
                 if sequence.computed % CHECKPOINT_GRID == 0:
                     self._save_state(sequence, sequence.row, sequence.computed)
-                yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed)
+                yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed, drafts)
                 sequence.computed += 1
                 sequence.sampled += 1

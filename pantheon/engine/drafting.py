@@ -1,0 +1,138 @@
+"""Drafts of what one answer goes on with, and whether they were right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from pantheon.engine.constraint import Constraint
+from pantheon.engine.token_mask import TokenMask
+
+_LEAST_MATCH: Final = 3
+_MOST_MATCH: Final = 8
+_FIRST_WIDTH: Final = 2
+_MOST_WIDTH: Final = 16
+
+
+class Guesser(Protocol):
+    """Follows one conversation and guesses how it goes on."""
+
+    def push(self, token: int) -> None:
+        """Take the next token of the conversation."""
+        ...
+
+    def guess(self, most: int, *, least_match: int) -> tuple[int, ...]:
+        """Up to `most` tokens that may follow, more certain the longer the match asked for."""
+        ...
+
+
+class Drafting:
+    """Speculative decoding of one answer from guesses (Leviathan et al., 2023).
+
+    Drafts stand in entries of a decode step that no other row uses. Each entry samples what a
+    step of its own would, if all drafts before it are what was sampled there and the mask that
+    was foreseen for it is the one that holds: then its token is taken, else it is thrown away. So
+    the answer is that of plain decoding, whatever is guessed and however it is sampled.
+
+    After a wrong draft a longer match is asked for and fewer tokens are drafted, after a right
+    one more.
+
+    Attributes:
+        steps: steps with drafts.
+        drafted: tokens drafted.
+        accepted: of those, tokens that were right.
+        untold: tokens taken of the latest step if it had drafts: the device does not know them.
+    """
+
+    def __init__(self, guesser: Guesser, constraint: Constraint | None) -> None:
+        """Begin before the first token of an answer.
+
+        Args:
+            guesser: has taken the prompt.
+        """
+        self._guesser = guesser
+        self._constraint = constraint
+        self._guess: tuple[int, ...] = ()
+        self._drafts: tuple[int, ...] = ()
+        self._masks: tuple[TokenMask | None, ...] = ()
+        self._least_match = _LEAST_MATCH
+        self._width = _FIRST_WIDTH
+        self.steps = 0
+        self.drafted = 0
+        self.accepted = 0
+        self.untold: list[int] = []
+
+    @property
+    def awaits(self) -> bool:
+        """Whether what is on its way must be read before the next step: drafts are in it, or
+        can follow it."""
+        return bool(self._guess or self._drafts)
+
+    def draft(self, most: int) -> tuple[int, ...]:
+        """Draft at most so many tokens that follow the latest one, for the step to come.
+
+        They end where the constraint refuses the next.
+        """
+        drafts = self._guess[:most]
+        foreseen: tuple[TokenMask | None, ...] = (None,) * len(drafts)
+        if drafts and self._constraint is not None:
+            foreseen = self._constraint.foresee(drafts)
+            drafts = drafts[: len(foreseen)]
+        self._drafts, self._masks = drafts, foreseen
+        self._guess = ()
+        return drafts
+
+    def masks(self, first: TokenMask | None) -> tuple[TokenMask | None, ...]:
+        """Masks of the step's entries: `first` for the newest token, then those of the drafts."""
+        return (first, *self._masks)
+
+    def confirms(self, index: int, sampled: Sequence[int], mask: TokenMask | None) -> bool:
+        """Whether the entry of a draft sampled what plain decoding would.
+
+        Args:
+            index: which draft.
+            sampled: the answer so far, what was taken of the entries before included.
+            mask: of what may come next, as it is.
+        """
+        return self._drafts[index] == sampled[-1] and _same(self._masks[index], mask)
+
+    def take(self, token: int) -> None:
+        """Take a sampled token."""
+        if self._drafts:
+            self.untold.append(token)
+        self._guesser.push(token)
+
+    def end_step(self) -> None:
+        """Everything that is taken of a step was taken: learn, and guess what follows."""
+        if self._drafts:
+            self._learn()
+        self._guess = self._guesser.guess(self._width, least_match=self._least_match)
+
+    def tell(self) -> tuple[int, ...]:
+        """What the device is told with the next step: the tokens in `untold`, once."""
+        told = tuple(self.untold)
+        self.untold.clear()
+        return told
+
+    def _learn(self) -> None:
+        self.steps += 1
+        self.drafted += len(self._drafts)
+        right = len(self.untold) - 1
+        self.accepted += right
+        if right == len(self._drafts):
+            self._width = min(2 * self._width, _MOST_WIDTH)
+            self._least_match = _LEAST_MATCH
+        elif right:
+            self._width = right + 1
+        else:
+            self._width = _FIRST_WIDTH
+            self._least_match = min(self._least_match + 1, _MOST_MATCH)
+        self._drafts, self._masks = (), ()
+
+
+def _same(foreseen: TokenMask | None, holding: TokenMask | None) -> bool:
+    if foreseen is None or holding is None:
+        return foreseen is holding
+    return np.array_equal(foreseen, holding)
