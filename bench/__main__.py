@@ -1,4 +1,4 @@
-"""`python -m bench [serving|kernels|steps|sessions|tokenizers|parity]`, run from a checkout."""
+"""`python -m bench WHAT`, run from a checkout; `--help` lists what there is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from bench import kernels, machine, packed, parity, results, steps, tokenizers
+from bench import kernels, machine, packed, parity, results, speculation, steps, tokenizers
 from bench.comparison import table
 from bench.errors import BenchError
 from bench.goals import goal_table
@@ -46,6 +46,8 @@ def main() -> int:
             _kernels(plan.rounds)
         elif arguments.what == "steps":
             _steps(plan.rounds, _model_file(arguments.model))
+        elif arguments.what == "speculation":
+            _speculation(plan.rounds, _model_file(arguments.model))
         elif arguments.what == "tokenizers":
             _tokenizers(plan.rounds)
         elif arguments.what == "sessions":
@@ -140,6 +142,20 @@ def _steps(rounds: int, model: Path) -> None:
     _keep("steps", record)
 
 
+def _speculation(rounds: int, model: Path) -> None:
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    found = speculation.compare_speculation(model, rounds)
+    print("\n" + speculation.table(found))
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "load_before": round(load, 2),
+        "unit": "tokens/s",
+        "cases": [one.record() for one in found],
+    }
+    _keep("speculation", record)
+
+
 def _tokenizers(rounds: int) -> None:
     record = machine.describe(ROOT)
     load = os.getloadavg()[0]
@@ -208,7 +224,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("serving", "kernels", "steps", "sessions", "tokenizers", "parity"),
+        choices=(
+            "serving",
+            "kernels",
+            "steps",
+            "speculation",
+            "sessions",
+            "tokenizers",
+            "parity",
+        ),
         default="serving",
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, short answers")

@@ -118,6 +118,11 @@ class ModelInstance:
         """Bytes of the largest blob that fits; 0 without a session cache."""
         return 0 if self._transfer is None else self._transfer.largest_blob_bytes
 
+    @property
+    def drafts_taken(self) -> tuple[int, int]:
+        """Drafted tokens that were right, and drafted tokens, in all answers that ended."""
+        return self._loop.accepted, self._loop.drafted
+
     def status(self) -> ModelStatus:
         """See `ModelStatus`."""
         served = self._served()
@@ -222,9 +227,7 @@ class ModelInstance:
         kept = () if session_id is None else self._loop.sessions.conversations(session_id)
         return continue_history(prompt, kept, self._speller)
 
-    def _drafting(
-        self, prompt: tuple[int, ...], constraint: Constraint | None
-    ) -> Drafting | None:
+    def _drafting(self, prompt: tuple[int, ...], constraint: Constraint | None) -> Drafting | None:
         return Drafting(PromptLookup(prompt), constraint) if self._drafts else None
 
     def _attention(self) -> AttentionStatus:

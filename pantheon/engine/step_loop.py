@@ -47,6 +47,8 @@ class StepLoop:
         sessions: the model's sessions.
         times: how long its steps take.
         stepped: True once a step was dispatched.
+        drafted: tokens drafted in answers that ended.
+        accepted: of those, tokens that were right.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class StepLoop:
         self.sessions = LiveSessions(sessions, self.lock, clock)
         self.times = StepTimes(scheduler.chunk)
         self.stepped = False
+        self.drafted = 0
+        self.accepted = 0
         self._generations: dict[Sequence, Generation] = {}
         self._jobs = Jobs()
         self._refusal: EngineError | None = None
@@ -312,18 +316,22 @@ class StepLoop:
             with self.lock:
                 self._drop(sequence, tuple(generation.sampled))
                 self._announce_admitted()
-            self._log_drafts(generation)
+            self._count_drafts(generation)
             generation.stream.put(end)
 
-    def _log_drafts(self, generation: Generation) -> None:
+    def _count_drafts(self, generation: Generation) -> None:
         drafting = generation.drafting
         if drafting is not None and drafting.drafted:
+            self.drafted += drafting.drafted
+            self.accepted += drafting.accepted
             _log.info(
-                "%s: %d of %d drafted tokens were right in an answer of %d tokens",
+                "%s: %d of %d drafted tokens were right in an answer of %d tokens; "
+                "%.0f %% in all answers",
                 self._name,
                 drafting.accepted,
                 drafting.drafted,
                 len(generation.sampled),
+                100 * self.accepted / self.drafted,
             )
 
     def _fail_numbers(self, generation: Generation) -> None:
