@@ -12,13 +12,14 @@ from bench.comparison import Comparison
 from bench.comparison import table as rates_table
 from bench.errors import BenchError
 from bench.prompts import Prompts
+from bench.tools import TOOLS
 from pantheon.engine.completion import EventStream
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
+from pantheon.engine.drafting import DraftCount
 from pantheon.engine.events import Finished
 from pantheon.engine.instance import ModelInstance
 from pantheon.engine.loading import load_instance
 from pantheon.engine.requests import CompletionRequest, Sampling, ToolUse
-from pantheon.engine.tools import read_tools
 
 _WAIT_S: Final = 600.0
 _ANSWER_TOKENS: Final = 200
@@ -40,38 +41,6 @@ def write_settings(path, settings):
         for name, value in sorted(settings.items()):
             output.write(f"{name}={value}\\n")
 """
-_TOOLS: Final = read_tools(
-    [
-        {
-            "type": "function",
-            "function": {
-                "name": "edit",
-                "description": "Replace a text in a file by another.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {
-                        "filePath": {"type": "string"},
-                        "oldString": {"type": "string"},
-                        "newString": {"type": "string"},
-                    },
-                    "required": ["filePath", "oldString", "newString"],
-                },
-            },
-        },
-        {
-            "type": "function",
-            "function": {
-                "name": "read",
-                "description": "Read a file.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"filePath": {"type": "string"}},
-                    "required": ["filePath"],
-                },
-            },
-        },
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +49,15 @@ class Drafted:
 
     Attributes:
         rates: tokens per second of all answers, drafted beside plain.
-        accepted, drafted: tokens that were drafted, and those of them that were right.
+        drafts: how many drafts were right.
     """
 
     rates: Comparison
-    accepted: int
-    drafted: int
+    drafts: DraftCount
 
     def record(self) -> dict[str, Any]:
         """The workload as JSON."""
-        return {**self.rates.record(), "accepted": self.accepted, "drafted": self.drafted}
+        return {**self.rates.record(), "right": self.drafts.right, "drafted": self.drafts.drafted}
 
 
 def compare_speculation(model: Path, rounds: int) -> tuple[Drafted, ...]:
@@ -141,7 +109,7 @@ def _workloads() -> list[tuple[str, CompletionRequest, int]]:
             },
             {"role": "tool", "tool_call_id": "call_1", "content": _CODE},
         ],
-        ToolUse(_TOOLS, required=True),
+        ToolUse(TOOLS, required=True),
     )
     prose = _request([{"role": "user", "content": Prompts(seed=3).words(60)}])
     return [
@@ -175,7 +143,7 @@ def _compare(
     rounds: int,
 ) -> Drafted:
     ours, theirs = [], []
-    before = drafting.drafts_taken
+    before = drafting.drafts
     for _ in range(rounds):
         text, rate = _answers(plain, request, rows)
         theirs.append(rate)
@@ -183,10 +151,8 @@ def _compare(
         ours.append(rate)
         if same != text:
             raise BenchError(f"{name}: an answer with drafts must be the plain one")
-    accepted, drafted = (
-        after - earlier for after, earlier in zip(drafting.drafts_taken, before, strict=True)
-    )
-    return Drafted(Comparison(name, tuple(ours), tuple(theirs)), accepted, drafted)
+    rates = Comparison(name, tuple(ours), tuple(theirs))
+    return Drafted(rates, drafting.drafts - before)
 
 
 def _answers(model: ModelInstance, request: CompletionRequest, rows: int) -> tuple[str, float]:
@@ -223,7 +189,5 @@ def _next(stream: EventStream) -> object:
 def table(found: Sequence[Drafted]) -> str:
     """The rates, and how many of the drafted tokens were right."""
     lines = [rates_table([one.rates for one in found], "workload", "plain", "tok/s"), ""]
-    for one in found:
-        share = one.accepted / one.drafted if one.drafted else 0.0
-        lines.append(f"{one.rates.name}: {share:.0%} of {one.drafted} drafted tokens were right")
+    lines += [f"{one.rates.name}: {one.drafts}" for one in found]
     return "\n".join(lines)

@@ -8,15 +8,20 @@ from pathlib import Path
 from typing import Final
 
 from bench.comparison import Comparison
+from bench.tools import TOOLS
 from pantheon.engine.answer import Answer
-from pantheon.engine.constraint import Constraint, GrammarCompiler, JsonGrammars
+from pantheon.engine.answer_calls import AnswerCalls
+from pantheon.engine.config import ToolGrammar
+from pantheon.engine.constraint import Constraint, GrammarCompiler, JsonGrammars, ToolGrammars
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.model import WeightReader, architecture_of
+from pantheon.engine.requests import ToolUse
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.token_mask import TokenMask
 from pantheon.engine.tokenizer import Tokenizer, Vocabulary
+from pantheon.engine.tools import dialect_for
 
 _ROWS: Final = 8
 _PAGE_SIZE: Final = 64
@@ -30,7 +35,7 @@ _LOGPROBS: Final = RowSampling(0.7, 0.95, 40, 1, top_logprobs=20)
 
 
 def compare_steps(model: Path, rounds: int) -> tuple[Comparison, ...]:
-    """Steps per second with penalties, log-probabilities and a JSON grammar, beside plain ones.
+    """Steps per second with penalties, log-probabilities and grammars, beside plain ones.
 
     Each round takes one step of every kind in turn, for one row and for eight.
     """
@@ -38,7 +43,8 @@ def compare_steps(model: Path, rounds: int) -> tuple[Comparison, ...]:
     kinds: dict[str, Callable[[int], float]] = {
         "penalties and bias": lambda rows: bench.step(rows, _PENALTIES),
         "20 logprobs": lambda rows: bench.step(rows, _LOGPROBS),
-        "JSON grammar": bench.constrained_step,
+        "JSON grammar": lambda rows: bench.constrained_step(rows, "JSON"),
+        "tool grammar": lambda rows: bench.constrained_step(rows, "call"),
     }
     comparisons = []
     for rows in (1, _ROWS):
@@ -56,7 +62,7 @@ def compare_steps(model: Path, rounds: int) -> tuple[Comparison, ...]:
 
 
 class _Steps:
-    """Decode steps of a real model over fixed pages, and one grammar a row."""
+    """Decode steps of a real model over fixed pages, and grammars for each row."""
 
     def __init__(self, model: Path) -> None:
         with GGUFFile(model) as file:
@@ -70,8 +76,13 @@ class _Steps:
         capacity = Capacity(_ROWS, _ROWS * _PAGES_PER_ROW, _PAGE_SIZE, window)
         self._runner = Runner(architecture, config, parameters, capacity)
         self._runner.compile(print)
-        self._grammars = JsonGrammars(GrammarCompiler(self._tokenizer))
-        self._constraints = [self._new_constraint() for _ in range(_ROWS)]
+        compiler = GrammarCompiler(self._tokenizer)
+        self._grammars = JsonGrammars(compiler)
+        self._dialect = dialect_for("bench", architecture.name, adds_bos=False)
+        self._calls = ToolGrammars(compiler, self._dialect)
+        self._constraints = {
+            kind: [self._new_constraint(kind) for _ in range(_ROWS)] for kind in ("JSON", "call")
+        }
 
     def step(self, rows: int, sampling: RowSampling) -> float:
         """Run one step; steps per second."""
@@ -79,31 +90,48 @@ class _Steps:
         self._decode([sampling] * rows, [None] * rows)
         return 1 / (time.perf_counter() - began)
 
-    def constrained_step(self, rows: int) -> float:
-        """The same with the masks of a JSON grammar computed before and fed after it."""
-        began = time.perf_counter()
-        masks = [constraint.mask() for _, constraint in self._constraints[:rows]]
-        tokens = self._decode([_PLAIN] * rows, masks)
-        for index, token in enumerate(tokens):
-            self._take(index, token)
-        return 1 / (time.perf_counter() - began)
+    def constrained_step(self, rows: int, kind: str) -> float:
+        """The same with the masks of a grammar computed before and fed after it.
 
-    def _take(self, index: int, token: SampledToken) -> None:
-        answer, constraint = self._constraints[index]
+        Args:
+            kind: `JSON` for any object, `call` for a call of one of two tools.
+        """
+        began = time.perf_counter()
+        constraints = self._constraints[kind]
+        masks = [constraint.mask() for _, constraint in constraints[:rows]]
+        tokens = self._decode([_PLAIN] * rows, masks)
+        over = [
+            index for index, token in enumerate(tokens) if self._take(*constraints[index], token)
+        ]
+        seconds = time.perf_counter() - began
+        for index in over:
+            constraints[index] = self._new_constraint(kind)
+        return 1 / seconds
+
+    def _take(self, answer: Answer, constraint: Constraint, token: SampledToken) -> bool:
+        """Take a row's token; whether its answer ends."""
         step = answer.push(token)
         constraint.accept(token.id)
-        if step.finish_reason is not None or constraint.complete or constraint.dead:
-            self._constraints[index] = self._new_constraint()
+        return step.finish_reason is not None or constraint.complete or constraint.dead
 
-    def _new_constraint(self) -> tuple[Answer, Constraint]:
+    def _new_constraint(self, kind: str) -> tuple[Answer, Constraint]:
+        ends = self._tokenizer.vocabulary.end_ids
+        calls = AnswerCalls(self._dialect.parser(TOOLS), compelled=True)
         answer = Answer(
             decoder=self._tokenizer.decoder(),
             token_bytes=self._tokenizer.token_bytes,
             stops=(),
-            end_tokens=self._tokenizer.vocabulary.end_ids,
+            end_tokens=ends,
             limit=1000,
+            calls=calls if kind == "call" else None,
         )
-        constraint = Constraint.of(answer, grammar=self._grammars.start(None), budget=None)
+        if kind == "call":
+            use = ToolUse(TOOLS, required=True)
+            mode = ToolGrammar.REQUIRED
+            rule = self._calls.start(use, answer, mode=mode, end_tokens=ends, think=None)
+            constraint = Constraint.of(answer, calls=rule)
+        else:
+            constraint = Constraint.of(answer, grammar=self._grammars.start(None))
         assert constraint is not None
         return answer, constraint
 

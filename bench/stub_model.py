@@ -74,6 +74,6 @@ def stub_model(
         attention_layers=0,
         answers=AnswerOptions(0, True, ToolGrammar.REQUIRED),
         thinking_default=True,
-        drafts=False,
+        speculates=False,
     )
     return instance, device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -28,6 +29,24 @@ class Guesser(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DraftCount:
+    """Tokens that were drafted, and how many of them were right."""
+
+    right: int = 0
+    drafted: int = 0
+
+    def __add__(self, other: DraftCount) -> DraftCount:
+        return DraftCount(self.right + other.right, self.drafted + other.drafted)
+
+    def __sub__(self, other: DraftCount) -> DraftCount:
+        return DraftCount(self.right - other.right, self.drafted - other.drafted)
+
+    def __str__(self) -> str:
+        share = self.right / self.drafted if self.drafted else 0.0
+        return f"{self.right} of {self.drafted} drafted tokens were right ({share:.0%})"
+
+
 class Drafting:
     """Speculative decoding of one answer from guesses (Leviathan et al., 2023).
 
@@ -40,9 +59,7 @@ class Drafting:
     one more.
 
     Attributes:
-        steps: steps with drafts.
-        drafted: tokens drafted.
-        accepted: of those, tokens that were right.
+        count: how many drafts were right so far.
         untold: tokens taken of the latest step if it had drafts: the device does not know them.
     """
 
@@ -59,9 +76,7 @@ class Drafting:
         self._masks: tuple[TokenMask | None, ...] = ()
         self._least_match = _LEAST_MATCH
         self._width = _FIRST_WIDTH
-        self.steps = 0
-        self.drafted = 0
-        self.accepted = 0
+        self.count = DraftCount()
         self.untold: list[int] = []
 
     @property
@@ -117,10 +132,8 @@ class Drafting:
         return told
 
     def _learn(self) -> None:
-        self.steps += 1
-        self.drafted += len(self._drafts)
         right = len(self.untold) - 1
-        self.accepted += right
+        self.count += DraftCount(right, len(self._drafts))
         if right == len(self._drafts):
             self._width = min(2 * self._width, _MOST_WIDTH)
             self._least_match = _LEAST_MATCH

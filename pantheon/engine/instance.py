@@ -10,7 +10,7 @@ from pantheon.engine.answering import Answering, AnswerOptions
 from pantheon.engine.cache import Continued, continue_history
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import Constraint
-from pantheon.engine.drafting import Drafting
+from pantheon.engine.drafting import DraftCount, Drafting
 from pantheon.engine.errors import (
     ContextOverBudget,
     EngineError,
@@ -74,7 +74,7 @@ class ModelInstance:
         attention_layers: int,
         answers: AnswerOptions,
         thinking_default: bool,
-        drafts: bool,
+        speculates: bool,
     ) -> None:
         """Take over a compiled runner and the loop that runs it.
 
@@ -82,9 +82,9 @@ class ModelInstance:
             transfer: export and restore; None for a model whose sessions keep no cache.
             answers: what answers are held to.
             thinking_default: see `EngineConfig`.
-            drafts: whether answers are decoded with drafts; see `Drafting`.
+            speculates: whether answers are decoded with drafts; see `Drafting`.
         """
-        self._drafts = drafts
+        self._speculates = speculates
         self._identity = identity
         vocabulary, token_bytes = tokenizer.tokenizer.vocabulary, tokenizer.tokenizer.token_bytes
         self._speller = Speller(vocabulary, token_bytes)
@@ -119,9 +119,9 @@ class ModelInstance:
         return 0 if self._transfer is None else self._transfer.largest_blob_bytes
 
     @property
-    def drafts_taken(self) -> tuple[int, int]:
-        """Drafted tokens that were right, and drafted tokens, in all answers that ended."""
-        return self._loop.accepted, self._loop.drafted
+    def drafts(self) -> DraftCount:
+        """How many drafts were right in answers that ended."""
+        return self._loop.drafts
 
     def status(self) -> ModelStatus:
         """See `ModelStatus`."""
@@ -228,7 +228,7 @@ class ModelInstance:
         return continue_history(prompt, kept, self._speller)
 
     def _drafting(self, prompt: tuple[int, ...], constraint: Constraint | None) -> Drafting | None:
-        return Drafting(PromptLookup(prompt), constraint) if self._drafts else None
+        return Drafting(PromptLookup(prompt), constraint) if self._speculates else None
 
     def _attention(self) -> AttentionStatus:
         """Every layer runs in plain XLA: a build without flash kernels for its platform."""

@@ -205,7 +205,7 @@ def _load(
                 options.reasoning_budget, config.stop_repetition, config.tool_grammar
             ),
             thinking_default=config.thinking_default,
-            drafts=entries > 0,
+            speculates=entries > 0,
         )
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:

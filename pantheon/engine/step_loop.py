@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from pantheon.engine.cache import Session, SessionSlotsFull, SessionTable
+from pantheon.engine.drafting import DraftCount
 from pantheon.engine.errors import (
     EngineError,
     GenerationFailed,
@@ -47,8 +48,7 @@ class StepLoop:
         sessions: the model's sessions.
         times: how long its steps take.
         stepped: True once a step was dispatched.
-        drafted: tokens drafted in answers that ended.
-        accepted: of those, tokens that were right.
+        drafts: how many drafts were right in answers that ended.
     """
 
     def __init__(
@@ -80,8 +80,7 @@ class StepLoop:
         self.sessions = LiveSessions(sessions, self.lock, clock)
         self.times = StepTimes(scheduler.chunk)
         self.stepped = False
-        self.drafted = 0
-        self.accepted = 0
+        self.drafts = DraftCount()
         self._generations: dict[Sequence, Generation] = {}
         self._jobs = Jobs()
         self._refusal: EngineError | None = None
@@ -316,23 +315,16 @@ class StepLoop:
             with self.lock:
                 self._drop(sequence, tuple(generation.sampled))
                 self._announce_admitted()
-            self._count_drafts(generation)
+            if generation.drafting is not None and generation.drafting.count.drafted:
+                self.drafts += generation.drafting.count
+                _log.info(
+                    "%s: %s in an answer of %d tokens, %s in all",
+                    self._name,
+                    generation.drafting.count,
+                    len(generation.sampled),
+                    self.drafts,
+                )
             generation.stream.put(end)
-
-    def _count_drafts(self, generation: Generation) -> None:
-        drafting = generation.drafting
-        if drafting is not None and drafting.drafted:
-            self.drafted += drafting.drafted
-            self.accepted += drafting.accepted
-            _log.info(
-                "%s: %d of %d drafted tokens were right in an answer of %d tokens; "
-                "%.0f %% in all answers",
-                self._name,
-                drafting.accepted,
-                drafting.drafted,
-                len(generation.sampled),
-                100 * self.accepted / self.drafted,
-            )
 
     def _fail_numbers(self, generation: Generation) -> None:
         """End a generation whose scores are no numbers, and keep nothing of what it computed."""

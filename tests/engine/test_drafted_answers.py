@@ -138,6 +138,6 @@ def test_a_model_answers_the_same_with_drafts(
     ]
     assert company.tokens == alone.tokens
     drafting = drafted.generation.drafting
-    assert drafting is not None and drafting.drafted
-    assert (drafting.accepted > 0) == (pattern != "wrong")
+    assert drafting is not None and drafting.count.drafted
+    assert (drafting.count.right > 0) == (pattern != "wrong")
     model.check()
