@@ -1,0 +1,205 @@
+// The operations as XLA calls them. Everything that comes from outside is checked here; what is
+// behind may rely on it.
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "instruction_sets.h"
+#include "thread_pool.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace pantheon {
+namespace {
+
+using Matrix = ffi::Buffer<ffi::F32, 2>;
+using Packed = ffi::Buffer<ffi::U8, 2>;
+using Indices = ffi::Buffer<ffi::S32, 1>;
+
+constexpr int kPiecesOfThread = 12;   // So that one that is kept waiting has little to catch up.
+
+int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+ffi::Error invalid(const std::string& expected, int64_t found) {
+  return ffi::Error::InvalidArgument("expected " + expected + ", got " + std::to_string(found));
+}
+
+// Bytes of a block of 32 rows; 0 where so many columns cannot be packed.
+int64_t block_bytes(Format format, int64_t columns) {
+  const Layout layout = layout_of(format);
+  const int64_t span = int64_t{layout.span_steps} * kStepColumns;
+  if (columns <= 0 || columns % span != 0) return 0;
+  return columns / span * (layout.head_bytes + int64_t{layout.span_steps} * layout.step_bytes);
+}
+
+ffi::Error check_packed(const Packed& packed, int64_t format, int64_t rows, int64_t columns) {
+  if (format < 0 || format >= kFormats) return invalid("the number of a format", format);
+  const int64_t bytes = block_bytes(static_cast<Format>(format), columns);
+  if (bytes == 0) return invalid("columns in whole spans of format " + std::to_string(format), columns);
+  if (packed.dimensions()[1] != bytes) {
+    return invalid("blocks of " + std::to_string(bytes) + " bytes", packed.dimensions()[1]);
+  }
+  const int64_t blocks = ceiling(rows, kBlockRows);
+  if (packed.dimensions()[0] != blocks) {
+    return invalid(std::to_string(blocks) + " blocks", packed.dimensions()[0]);
+  }
+  return ffi::Error::Success();
+}
+
+// Runs what may throw: an exception must not reach XLA.
+template <class Body>
+ffi::Error guarded(Body&& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    return ffi::Error::Internal(error.what());
+  }
+}
+
+struct Product {
+  Format format;
+  const uint8_t* packed;
+  int64_t block_bytes;
+  float* outputs;
+  int64_t rows;
+  int64_t first_block;   // Counted over all matrices of the call.
+};
+
+ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::RemainingRets results,
+                    ffi::Span<const int64_t> formats, int64_t instruction_set) {
+  return guarded([&] {
+    const Kernels* kernels = kernels_for(static_cast<InstructionSet>(instruction_set));
+    if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
+    if (matrices.size() != results.size() || matrices.size() != formats.size()) {
+      return invalid(std::to_string(matrices.size()) + " formats and results",
+                     static_cast<int64_t>(formats.size()));
+    }
+    const int64_t rows = activations.dimensions()[0];
+    const int64_t columns = activations.dimensions()[1];
+    std::vector<Product> products;
+    int64_t blocks = 0;
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      const auto packed = matrices.get<Packed>(i);
+      if (packed.has_error()) return packed.error();
+      auto result = results.get<Matrix>(i);
+      if (result.has_error()) return result.error();
+      const auto dimensions = (*result)->dimensions();
+      if (dimensions[0] != rows) return invalid(std::to_string(rows) + " rows", dimensions[0]);
+      ffi::Error error = check_packed(*packed, formats[i], dimensions[1], columns);
+      if (error.failure()) return error;
+      products.push_back({static_cast<Format>(formats[i]), packed->typed_data(),
+                          packed->dimensions()[1], (*result)->typed_data(), dimensions[1],
+                          blocks});
+      blocks += packed->dimensions()[0];
+    }
+    if (rows == 0 || blocks == 0) return ffi::Error::Success();
+    const std::shared_ptr<ThreadPool> pool = ThreadPool::of_process();
+    const int64_t piece_blocks =
+        std::max<int64_t>(blocks / (pool->threads() * kPiecesOfThread), 1);
+    pool->run(ceiling(blocks, piece_blocks), [&](int64_t piece, Workspace& workspace) {
+      const int64_t end = std::min((piece + 1) * piece_blocks, blocks);
+      auto product = std::prev(std::upper_bound(
+          products.begin(), products.end(), piece * piece_blocks,
+          [](int64_t block, const Product& one) { return block < one.first_block; }));
+      for (int64_t block = piece * piece_blocks; block < end; ++block) {
+        while (std::next(product) != products.end() && std::next(product)->first_block <= block) {
+          ++product;
+        }
+        const int64_t own = block - product->first_block;
+        const int64_t first_row = own * kBlockRows;
+        kernels->product[static_cast<int64_t>(product->format)](
+            {activations.typed_data(), rows, columns,
+             product->packed + own * product->block_bytes, product->outputs + first_row,
+             product->rows,
+             static_cast<int>(std::min<int64_t>(product->rows - first_row, kBlockRows))},
+            workspace);
+      }
+    });
+    return ffi::Error::Success();
+  });
+}
+
+ffi::Error take_rows(Packed packed, Indices indices, ffi::Result<Matrix> result, int64_t format, int64_t rows,
+                     int64_t instruction_set) {
+  return guarded([&] {
+    const Kernels* kernels = kernels_for(static_cast<InstructionSet>(instruction_set));
+    if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
+    const auto dimensions = result->dimensions();
+    const int64_t count = indices.dimensions()[0];
+    const int64_t columns = dimensions[1];
+    if (dimensions[0] != count) return invalid(std::to_string(count) + " rows", dimensions[0]);
+    ffi::Error error = check_packed(packed, format, rows, columns);
+    if (error.failure()) return error;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t row = indices.typed_data()[i];
+      if (row < 0 || row >= rows) {
+        return invalid("an index below " + std::to_string(rows), row);
+      }
+    }
+    ThreadPool::of_process()->run(count, [&](int64_t i, Workspace&) {
+      const int64_t row = indices.typed_data()[i];
+      kernels->row[format]({packed.typed_data() + row / kBlockRows * packed.dimensions()[1],
+                            columns, static_cast<int>(row % kBlockRows),
+                            result->typed_data() + i * columns});
+    });
+    return ffi::Error::Success();
+  });
+}
+
+}  // namespace
+}  // namespace pantheon
+
+// Only what Python names is seen outside the library.
+#pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_multiply, pantheon::multiply,
+                              ffi::Ffi::Bind()
+                                  .Arg<pantheon::Matrix>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attr<ffi::Span<const int64_t>>("formats")
+                                  .Attr<int64_t>("instruction_set"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_take_rows, pantheon::take_rows,
+                              ffi::Ffi::Bind()
+                                  .Arg<pantheon::Packed>()
+                                  .Arg<pantheon::Indices>()
+                                  .Ret<pantheon::Matrix>()
+                                  .Attr<int64_t>("format")
+                                  .Attr<int64_t>("rows")
+                                  .Attr<int64_t>("instruction_set"));
+
+// What Python calls by itself.
+extern "C" {
+
+int64_t pantheon_best_instruction_set() {
+  return static_cast<int64_t>(pantheon::best_instruction_set());
+}
+
+bool pantheon_has_instruction_set(int64_t set) {
+  return pantheon::kernels_for(static_cast<pantheon::InstructionSet>(set)) != nullptr;
+}
+
+// Starts the threads; false where the system gives none.
+bool pantheon_start() {
+  try {
+    pantheon::ThreadPool::of_process();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void pantheon_set_threads(int threads) { pantheon::ThreadPool::set_threads(threads); }
+
+int64_t pantheon_block_bytes(int64_t format, int64_t columns) {
+  if (format < 0 || format >= pantheon::kFormats) return 0;
+  return pantheon::block_bytes(static_cast<pantheon::Format>(format), columns);
+}
+
+}  // extern "C"
+
+#pragma GCC visibility pop

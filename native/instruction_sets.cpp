@@ -1,0 +1,54 @@
+#include "instruction_sets.h"
+
+#include <initializer_list>
+
+namespace pantheon {
+namespace {
+
+bool has(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::best:
+    case InstructionSet::portable:
+      return true;
+#if defined(__x86_64__)
+    // Asked of the compiler's runtime, which also asks whether the system saves the registers.
+    case InstructionSet::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("f16c");
+    case InstructionSet::avx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+InstructionSet best_instruction_set() {
+  static const InstructionSet best = [] {
+    for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2}) {
+      if (has(set)) return set;
+    }
+    return InstructionSet::portable;
+  }();
+  return best;
+}
+
+const Kernels* kernels_for(InstructionSet set) {
+  if (set == InstructionSet::best) set = best_instruction_set();
+  if (!has(set)) return nullptr;
+  switch (set) {
+#if defined(__x86_64__)
+    case InstructionSet::avx2:
+      return &avx2_kernels();
+    case InstructionSet::avx512:
+      return &avx512_kernels();
+#endif
+    default:
+      return &portable_kernels();
+  }
+}
+
+}  // namespace pantheon

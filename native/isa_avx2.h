@@ -1,0 +1,30 @@
+// AVX2 with FMA and F16C.
+#pragma once
+
+#include <immintrin.h>
+
+#include "vectors.h"
+
+namespace pantheon {
+
+struct Avx2 : Vectors<32> {
+  static constexpr int tile_rows = 6;
+  static constexpr int tile_vectors = 2;
+
+  static Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+
+  static Floats splat(float value) { return _mm256_set1_ps(value); }
+
+  static Floats halves(const uint8_t* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+
+  static Words looked_up(Words indices, const uint8_t (&table)[16]) {
+    const __m256i entries = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+    return reinterpret_cast<Words>(
+        _mm256_shuffle_epi8(entries, reinterpret_cast<__m256i>(indices)));
+  }
+};
+
+}  // namespace pantheon

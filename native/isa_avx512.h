@@ -1,0 +1,34 @@
+// AVX-512 F, BW, DQ and VL.
+#pragma once
+
+#include <immintrin.h>
+
+#include "vectors.h"
+
+namespace pantheon {
+
+struct Avx512 : Vectors<64> {
+  static constexpr int tile_rows = 12;
+  static constexpr int tile_vectors = 2;
+
+  // Masked forms throughout: GCC 12 warns about the header of the others.
+  static constexpr __mmask16 kAll = 0xffff;
+
+  static Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+
+  static Floats splat(float value) { return _mm512_set1_ps(value); }
+
+  static Floats halves(const uint8_t* from) {
+    return _mm512_maskz_cvtph_ps(kAll,
+                                 _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+
+  static Words looked_up(Words indices, const uint8_t (&table)[16]) {
+    const __m512i entries = _mm512_maskz_broadcast_i32x4(
+        kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+    return reinterpret_cast<Words>(
+        _mm512_shuffle_epi8(entries, reinterpret_cast<__m512i>(indices)));
+  }
+};
+
+}  // namespace pantheon

@@ -1,0 +1,48 @@
+// What each instruction set gives: the same functions, compiled for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "layout.h"
+
+namespace pantheon {
+
+inline constexpr int kSlabColumns = 128;   // Columns that are unpacked at a time, and ...
+inline constexpr int kChunkRows = 128;     // ... rows of activations that they are used for.
+
+// Memory of one thread, small enough for the first-level cache.
+struct alignas(64) Workspace {
+  float slab[kSlabColumns * kBlockRows];
+  float sums[kChunkRows * kBlockRows];
+};
+
+// The product of all activations with one block of a matrix.
+struct BlockProduct {
+  const float* activations;   // [rows, columns]
+  int64_t rows;
+  int64_t columns;            // A multiple of the columns of a span.
+  const uint8_t* block;
+  float* outputs;             // Entry of the first row; rows are `output_stride` apart.
+  int64_t output_stride;
+  int block_rows;             // How many of the block's 32 rows there are.
+};
+
+// One row of a block in float32.
+struct BlockRow {
+  const uint8_t* block;
+  int64_t columns;
+  int row;
+  float* values;              // [columns]
+};
+
+struct Kernels {
+  void (*product[kFormats])(const BlockProduct&, Workspace&);
+  void (*row[kFormats])(const BlockRow&);
+};
+
+const Kernels& portable_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+
+}  // namespace pantheon

@@ -1,0 +1,82 @@
+// The threads of the process that compute products.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "kernels.h"
+
+namespace pantheon {
+
+// One pool serves all callers, one at a time: there are as many threads as processors, and two
+// products at once would only take turns on them. The calling thread computes too, so that a pool
+// of one has no thread of its own. Work is claimed piece by piece: a thread that the system keeps
+// waiting holds nobody up, and one that comes late finds nothing left.
+//
+// Threads that have nothing to do look for work for some microseconds, in which the next product
+// of a step usually comes, and then sleep.
+class ThreadPool {
+ public:
+  // The pool of this process, started by the first call. After a fork the child has its own: the
+  // parent's threads do not exist there.
+  static std::shared_ptr<ThreadPool> of_process();
+
+  // How many threads the pool has from now on; 0 for as many as there are processors that the
+  // process may use. A pool in use goes when its product is done.
+  static void set_threads(int threads);
+
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workspaces_.size()); }
+
+  // Calls `work(piece, workspace)` once for every piece, on whichever thread is free, and returns
+  // when all are done. `work` must not throw.
+  template <class Work>
+  void run(int64_t pieces, Work&& work) {
+    run_pieces(
+        pieces,
+        [](void* context, int64_t piece, Workspace& workspace) {
+          (*static_cast<std::remove_reference_t<Work>*>(context))(piece, workspace);
+        },
+        &work);
+  }
+
+ private:
+  using Call = void (*)(void*, int64_t, Workspace&);
+
+  struct Threads;
+
+  void run_pieces(int64_t pieces, Call call, void* context);
+  void claim_all(Workspace& workspace);
+  void serve(int index);
+  bool wait_for_product(uint64_t seen);
+
+  // The product that is computed. Written by the caller alone, while no thread is inside.
+  Call call_ = nullptr;
+  void* context_ = nullptr;
+  int64_t pieces_ = 0;
+  std::atomic<int64_t> next_piece_{0};
+
+  // Even while nothing is computed; a thread enters only at the odd number it saw.
+  std::atomic<uint64_t> turn_{0};
+  std::atomic<int> inside_{0};
+
+  std::mutex callers_;
+  std::mutex sleep_;
+  std::condition_variable wake_;
+  std::atomic<int> sleeping_{0};
+  bool closing_ = false;
+
+  std::vector<std::unique_ptr<Workspace>> workspaces_;
+  std::unique_ptr<Threads> own_;
+};
+
+}  // namespace pantheon

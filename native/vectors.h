@@ -1,0 +1,119 @@
+// Vectors of one instruction set, written with the compiler's own vector types: every set runs the
+// same source. What those types cannot say well, a set's own header adds (`isa_*.h`).
+//
+// Every template that is compiled for several sets has the set among its parameters: two copies
+// of one symbol, made with different instructions, must never meet in the linker.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace pantheon {
+
+// The compiler takes the size of a vector from no template parameter.
+template <int Bytes>
+struct VectorTypes;
+
+template <>
+struct VectorTypes<16> {
+  typedef float Floats __attribute__((vector_size(16)));
+  typedef int32_t Integers __attribute__((vector_size(16)));
+  typedef uint32_t Words __attribute__((vector_size(16)));
+  typedef uint16_t Halfwords __attribute__((vector_size(8)));
+  typedef uint8_t Octets __attribute__((vector_size(4)));
+  typedef int8_t SignedOctets __attribute__((vector_size(4)));
+};
+
+template <>
+struct VectorTypes<32> {
+  typedef float Floats __attribute__((vector_size(32)));
+  typedef int32_t Integers __attribute__((vector_size(32)));
+  typedef uint32_t Words __attribute__((vector_size(32)));
+  typedef uint16_t Halfwords __attribute__((vector_size(16)));
+  typedef uint8_t Octets __attribute__((vector_size(8)));
+  typedef int8_t SignedOctets __attribute__((vector_size(8)));
+};
+
+template <>
+struct VectorTypes<64> {
+  typedef float Floats __attribute__((vector_size(64)));
+  typedef int32_t Integers __attribute__((vector_size(64)));
+  typedef uint32_t Words __attribute__((vector_size(64)));
+  typedef uint16_t Halfwords __attribute__((vector_size(32)));
+  typedef uint8_t Octets __attribute__((vector_size(16)));
+  typedef int8_t SignedOctets __attribute__((vector_size(16)));
+};
+
+template <int Bytes>
+struct Vectors {
+  static constexpr int lanes = Bytes / 4;
+
+  using Types = VectorTypes<Bytes>;
+  using Floats = typename Types::Floats;
+  using Integers = typename Types::Integers;
+  using Words = typename Types::Words;
+  using Halfwords = typename Types::Halfwords;
+  using Octets = typename Types::Octets;
+  using SignedOctets = typename Types::SignedOctets;
+
+  template <class Vector>
+  static Vector load(const void* from) {
+    Vector vector;
+    std::memcpy(&vector, from, sizeof vector);  // One unaligned load.
+    return vector;
+  }
+
+  static void store(float* to, Floats values) { std::memcpy(to, &values, sizeof values); }
+
+  // Where there is an instruction for it, rounded once. Written out in every set rather than left
+  // to the compiler, which would fuse one or another pair of operations as it sees fit.
+  static Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
+
+  static Floats splat(float value) { return Floats{} + value; }
+
+  static Floats floats(const uint8_t* from) { return load<Floats>(from); }
+  static Words words(const uint8_t* from) { return load<Words>(from); }
+
+  // Values up to 2^31 - 1: there is no fast conversion of unsigned numbers.
+  static Floats converted(Words small) {
+    return __builtin_convertvector(reinterpret_cast<Integers>(small), Floats);
+  }
+
+  static Words octets(const uint8_t* from) {
+    return __builtin_convertvector(load<Octets>(from), Words);
+  }
+
+  static Floats signed_octets(const uint8_t* from) {
+    return __builtin_convertvector(__builtin_convertvector(load<SignedOctets>(from), Integers),
+                                   Floats);
+  }
+
+  static Floats reinterpreted(Words bits) { return reinterpret_cast<Floats>(bits); }
+
+  // Half precision in integer arithmetic, for sets that have no instruction for it.
+  static Floats halves(const uint8_t* from) {
+    const Words half = __builtin_convertvector(load<Halfwords>(from), Words);
+    const Words sign = (half & 0x8000u) << 16;
+    const Words rest = half & 0x7fffu;
+    // Rebased by a product, which makes subnormal numbers normal ones.
+    Floats value = reinterpreted(rest << 13) * 0x1p112f;
+    const Words special = reinterpret_cast<Words>(rest >= 0x7c00u);
+    Words bits = reinterpret_cast<Words>(value);
+    bits = (bits & ~special) | (((rest << 13) | 0x7f800000u) & special);
+    return reinterpreted(bits | sign);
+  }
+
+  static Floats bfloats(const uint8_t* from) {
+    return reinterpreted(__builtin_convertvector(load<Halfwords>(from), Words) << 16);
+  }
+
+  // Each octet of `indices`, 0 to 15, replaced by that entry of the table.
+  static Words looked_up(Words indices, const uint8_t (&table)[16]) {
+    uint8_t octets[Bytes];
+    std::memcpy(octets, &indices, Bytes);
+    for (uint8_t& octet : octets) octet = table[octet];
+    return words(octets);
+  }
+};
+
+}  // namespace pantheon

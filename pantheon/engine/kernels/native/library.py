@@ -1,0 +1,113 @@
+"""Finds, checks and registers the library."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import jax
+
+_FOLDER: Final = Path(__file__).parent
+_NAME: Final = re.compile(r"libpantheon-ffi-(\d+)\.(\d+)\.so")
+_OPERATIONS: Final = ("pantheon_multiply", "pantheon_take_rows")
+
+
+class InstructionSet(IntEnum):
+    """Whose instructions the kernels use; the numbers are those of `instruction_sets.h`."""
+
+    BEST = 0
+    PORTABLE = 1
+    AVX2 = 2
+    AVX512 = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLibrary:
+    """The library of this process.
+
+    Attributes:
+        missing: why it cannot be used, in words; None where it can.
+        handle: the loaded library; None where it is missing.
+    """
+
+    missing: str | None
+    handle: ctypes.CDLL | None = None
+
+    @property
+    def best(self) -> InstructionSet:
+        """The best instruction set that the processor has."""
+        return InstructionSet(self._loaded.pantheon_best_instruction_set())
+
+    def has(self, wanted: InstructionSet) -> bool:
+        """Whether the processor and the build have an instruction set."""
+        return bool(self._loaded.pantheon_has_instruction_set(ctypes.c_int64(wanted)))
+
+    def block_bytes(self, format: int, columns: int) -> int:
+        """Bytes of a block of 32 rows as the kernels read it; 0 for a shape that they refuse."""
+        arguments = (ctypes.c_int64(format), ctypes.c_int64(columns))
+        return int(self._loaded.pantheon_block_bytes(*arguments))
+
+    def set_threads(self, count: int) -> None:
+        """Compute with so many threads from now on; 0 for one on each usable processor."""
+        self._loaded.pantheon_set_threads(ctypes.c_int(count))
+
+    @property
+    def _loaded(self) -> ctypes.CDLL:
+        if self.handle is None:
+            raise RuntimeError(f"the native kernels are missing: {self.missing}")
+        return self.handle
+
+
+@cache
+def native_library() -> NativeLibrary:
+    """Load the library and start its threads, once in a process.
+
+    Whatever is wrong with it makes it missing: without it the same answers take longer.
+    """
+    if jax.default_backend() != "cpu":
+        return NativeLibrary(f"they are for CPUs, and the backend is {jax.default_backend()}")
+    path = _newest_usable(_FOLDER, _ffi_version())
+    if path is None:
+        return NativeLibrary("they were not built; `python native/build.py` builds them")
+    try:
+        handle = ctypes.CDLL(str(path))
+        for name in ("pantheon_best_instruction_set", "pantheon_block_bytes"):
+            handle[name].restype = ctypes.c_int64
+        for name in ("pantheon_has_instruction_set", "pantheon_start"):
+            handle[name].restype = ctypes.c_bool
+        for name in _OPERATIONS:
+            capsule = jax.ffi.pycapsule(handle[name])
+            jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+        if not handle.pantheon_start():
+            return NativeLibrary("the system gives no threads")
+    except (OSError, AttributeError, RuntimeError) as error:
+        return NativeLibrary(f"{path.name} cannot be used: {error!s:.200}")
+    return NativeLibrary(None, handle)
+
+
+def _newest_usable(folder: Path, runtime: tuple[int, int]) -> Path | None:
+    """The library that was built for the newest FFI that the installed JAX knows."""
+    found = {
+        (int(match[1]), int(match[2])): path
+        for path in folder.iterdir()
+        if (match := _NAME.fullmatch(path.name))
+    }
+    usable = [version for version in found if version[0] == runtime[0] and version <= runtime]
+    return found[max(usable)] if usable else None
+
+
+def _ffi_version() -> tuple[int, int]:
+    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    text = header.read_text(encoding="utf-8")
+    major, minor = (
+        re.search(rf"^#define XLA_FFI_API_{part} (\d+)$", text, re.MULTILINE)
+        for part in ("MAJOR", "MINOR")
+    )
+    if major is None or minor is None:
+        raise RuntimeError(f"expected the version of the FFI in {header.name}")
+    return int(major[1]), int(minor[1])

@@ -1,0 +1,31 @@
+"""Products of activations with weights that stay packed.
+
+Implementations: `native` (C++, for matrices in the interleaved layout of `layouts`) and
+`reference` (plain XLA, for matrices as their file packs them), which is the definition that the
+other is tested against. `cases` are shared by tests and benchmarks.
+"""
+
+from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, Format
+from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
+from pantheon.engine.kernels.packed_matmul.layouts import format_of, interleaved
+from pantheon.engine.kernels.packed_matmul.native import products, taken_rows
+from pantheon.engine.kernels.packed_matmul.reference import (
+    PIECE_BYTES,
+    late_zero,
+    product,
+    product_by_pieces,
+)
+
+__all__ = [
+    "BLOCK_ROWS",
+    "PIECE_BYTES",
+    "Format",
+    "InterleavedMatrix",
+    "format_of",
+    "interleaved",
+    "late_zero",
+    "product",
+    "product_by_pieces",
+    "products",
+    "taken_rows",
+]

@@ -1,0 +1,53 @@
+"""Products by the native kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from pantheon.engine.kernels.native import InstructionSet
+from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
+
+
+def products(
+    rows: Float[Array, "rows inputs"],
+    matrices: Sequence[InterleavedMatrix],
+    instruction_set: InstructionSet = InstructionSet.BEST,
+) -> list[Float[Array, "rows _outputs"]]:
+    """The products of the same activations with the transpose of each matrix, in one call.
+
+    A row of a result does not depend on the other rows, bit for bit.
+    """
+    call = jax.ffi.ffi_call(
+        "pantheon_multiply",
+        [jax.ShapeDtypeStruct((rows.shape[0], matrix.rows), jnp.float32) for matrix in matrices],
+    )
+    return list(
+        call(
+            rows,
+            *(matrix.data for matrix in matrices),
+            formats=np.array([matrix.format.number for matrix in matrices], np.int64),
+            instruction_set=np.int64(instruction_set),
+        )
+    )
+
+
+def taken_rows(
+    matrix: InterleavedMatrix,
+    indices: Int[Array, " count"],
+    instruction_set: InstructionSet = InstructionSet.BEST,
+) -> Float[Array, "count inputs"]:
+    """Some rows in float32. An index that is no row fails the step."""
+    shape = jax.ShapeDtypeStruct((indices.shape[0], matrix.columns), jnp.float32)
+    found: jax.Array = jax.ffi.ffi_call("pantheon_take_rows", shape)(
+        matrix.data,
+        indices.astype(jnp.int32),
+        format=np.int64(matrix.format.number),
+        rows=np.int64(matrix.rows),
+        instruction_set=np.int64(instruction_set),
+    )
+    return found
