@@ -195,6 +195,14 @@ class Settings:
             "silence in a stream after which a comment is sent; 0 sends none",
         ),
     )
+    native: bool = _setting(
+        True,
+        Declaration(
+            "PANTHEON_NATIVE",
+            switch,
+            "0 multiplies without the native kernels: the same answers, several times slower",
+        ),
+    )
     compile_cache_dir: Path | None = _setting(
         None,
         Declaration(
@@ -352,6 +360,7 @@ class Settings:
             queue_depth=self.queue_depth,
             queue_wait_s=self.queue_wait_ms / 1000,
             batch_slots=self.batch_slots,
+            native=self.native,
             compile_cache_dir=self.compile_cache_dir,
             kv_memory_share=self.kv_memory_share,
             stop_repetition=self.repetition_loop,

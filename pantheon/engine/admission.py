@@ -65,15 +65,21 @@ class MemoryNeed:
 
 
 def memory_need(
-    file: GGUFFile, config: ModelConfig, ctx_cap: int, *, quantize: bool = False
+    file: GGUFFile,
+    config: ModelConfig,
+    ctx_cap: int,
+    *,
+    quantize: bool = False,
+    native: bool = False,
 ) -> MemoryNeed:
     """Estimate from the file's header alone.
 
     Args:
         ctx_cap: the operator's cap of the window in tokens, 0 for none.
         quantize: whether matrices become INT8.
+        native: whether they are laid out for the native kernels.
     """
-    sizes = [held_size(info, quantize=quantize) for info in file.tensors.values()]
+    sizes = [held_size(info, quantize=quantize, native=native) for info in file.tensors.values()]
     window = min(config.context_length, USEFUL_WINDOW, ctx_cap or USEFUL_WINDOW)
     states = (2 + FEWEST_CHECKPOINTS) * config.state_values
     return MemoryNeed(

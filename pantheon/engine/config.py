@@ -68,6 +68,8 @@ class EngineConfig:
         queue_wait_s: seconds that a request may wait before `ServerBusy`.
         batch_slots: False is the single-user path: one generation per model, no queue
             (QWEN35_BATCH_SLOTS=0).
+        native: whether matrices are multiplied by the native kernels, where those are built
+            (PANTHEON_NATIVE); the answers are the same without them, but take longer.
         compile_cache_dir: where compiled programs are kept between starts; None keeps none.
         kv_memory_share: share of the memory free after the weights are loaded, in (0, 1], that
             the KV pool may take.
@@ -92,6 +94,7 @@ class EngineConfig:
     queue_depth: int = 32
     queue_wait_s: float = 30.0
     batch_slots: bool = True
+    native: bool = True
     compile_cache_dir: Path | None = None
     kv_memory_share: float = 0.5
     stop_repetition: bool = True

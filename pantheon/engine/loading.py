@@ -19,7 +19,7 @@ from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
 from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.memory import Level
-from pantheon.engine.model import ModelConfig, WeightReader, architecture_of
+from pantheon.engine.model import ModelConfig, WeightReader, architecture_of, native_missing
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.runner import PREFILL_CHUNK, Runner, decode_batch
@@ -108,16 +108,17 @@ def _load(
     with GGUFFile(options.path) as file:
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
-        memory_need(file, dimensions, options.ctx_cap, quantize=options.quantize).check(
-            host_memory().available
-        )
+        native = _has_native_kernels(config, progress)
+        memory_need(
+            file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
+        ).check(host_memory().available)
         tokenizer = _read_tokenizer(file, progress)
         dialect = dialect_for(name, architecture.name, tokenizer.writes_bos)
         progress(f"tools are called in the dialect {dialect.name}")
         version = weights_version(file, quantized=options.quantize)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
-            WeightReader(file, quantize=options.quantize),
+            WeightReader(file, quantize=options.quantize, native=native),
             dimensions,
             lambda done, total: _report_layers(progress, done, total),
         )
@@ -213,6 +214,21 @@ def _load(
         loop.close()
         raise
     return instance
+
+
+def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -> bool:
+    """Whether the native kernels multiply; where they are missing, a line that nobody overlooks."""
+    if not config.native:
+        progress("PANTHEON_NATIVE=0: the native kernels are not used")
+        return False
+    missing = native_missing()
+    if missing is not None:
+        _log.warning(
+            "THE NATIVE KERNELS ARE MISSING: %s. Answers are the same, but take several times "
+            "longer",
+            missing,
+        )
+    return missing is None
 
 
 def _draft_entries(

@@ -2,6 +2,7 @@
 
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.kv_cache import ModelCache
+from pantheon.engine.model.native import native_missing
 from pantheon.engine.model.parameters import Parameters
 from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.registry import Architecture, architecture_of
@@ -13,4 +14,5 @@ __all__ = [
     "Parameters",
     "WeightReader",
     "architecture_of",
+    "native_missing",
 ]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from pantheon.engine.kernels.paged_attention import paged_attention
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.kv_cache import LayerCache, Placement, write
-from pantheon.engine.model.linear import linear
+from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import rms_norm
 from pantheon.engine.model.packed import Weight
 from pantheon.engine.model.rotary import rotate
@@ -47,9 +47,10 @@ def attention(
     placement: Placement,
 ) -> tuple[Float[Array, "batch time hidden"], LayerCache]:
     """Causal grouped-query attention of a step's tokens over the pages of their sequences."""
-    query = _heads(x, parameters.query, parameters.query_bias, config.heads)
-    key = _heads(x, parameters.key, parameters.key_bias, config.kv_heads)
-    value = _heads(x, parameters.value, parameters.value_bias, config.kv_heads)
+    projected = linears(x, (parameters.query, parameters.key, parameters.value))
+    query = _heads(projected[0], parameters.query_bias, config.heads)
+    key = _heads(projected[1], parameters.key_bias, config.kv_heads)
+    value = _heads(projected[2], parameters.value_bias, config.kv_heads)
     gate = None
     if config.gated_attention:
         query, gate = jnp.split(query, 2, axis=-1)
@@ -76,13 +77,9 @@ def attention(
 
 
 def _heads(
-    x: Float[Array, "batch time hidden"],
-    weight: Weight,
-    bias: Float[Array, " rows"] | None,
-    heads: int,
+    projected: Float[Array, "batch time rows"], bias: Float[Array, " rows"] | None, heads: int
 ) -> Float[Array, "batch time heads row_dim"]:
-    """Project onto each head."""
-    projected = linear(x, weight)
+    """What was projected, for each head."""
     if bias is not None:
         projected = projected + bias
-    return projected.reshape(*x.shape[:2], heads, -1)
+    return projected.reshape(*projected.shape[:2], heads, -1)

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pantheon.engine.kernels.gated_delta_rule import gated_delta_rule
+from pantheon.engine.kernels.packed_matmul import late_zero
 from pantheon.engine.model.causal_conv import causal_conv
 from pantheon.engine.model.config import DeltaNetConfig, ModelConfig
 from pantheon.engine.model.kv_cache import Placement
-from pantheon.engine.model.linear import late_zero, linear
+from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import l2_norm, rms_norm
 from pantheon.engine.model.packed import Weight
 
@@ -64,24 +65,24 @@ def gated_delta_net(
     valid = placement.valid
     # XLA would read the states of every layer at the start of the step.
     slots = placement.slots + late_zero(x[0])
-    mixed, inputs = causal_conv(
-        linear(x, parameters.qkv), parameters.convolution, cache.inputs[slots], valid
+    qkv, gate, strength, decay = linears(
+        x, (parameters.qkv, parameters.gate, parameters.strength, parameters.decay)
     )
+    mixed, inputs = causal_conv(qkv, parameters.convolution, cache.inputs[slots], valid)
     query, key, value = _split(jax.nn.silu(mixed), shape)
     query = l2_norm(query, _KEY_EPSILON) * shape.key_dim**-0.5
     key = l2_norm(key, _KEY_EPSILON)
-    raw_decay = linear(x, parameters.decay) + parameters.decay_bias
     output, states = gated_delta_rule(
         _for_value_heads(query, shape),
         _for_value_heads(key, shape),
         value,
-        parameters.decay_rate * jax.nn.softplus(raw_decay),
-        jax.nn.sigmoid(linear(x, parameters.strength)),
+        parameters.decay_rate * jax.nn.softplus(decay + parameters.decay_bias),
+        jax.nn.sigmoid(strength),
         valid,
         cache.states[slots],
     )
-    gate = linear(x, parameters.gate).reshape(output.shape)
-    output = rms_norm(output, parameters.norm, config.rms_epsilon) * jax.nn.silu(gate)
+    output = rms_norm(output, parameters.norm, config.rms_epsilon)
+    output = output * jax.nn.silu(gate.reshape(output.shape))
     following = DeltaNetCache(
         cache.inputs.at[slots].set(inputs), cache.states.at[slots].set(states)
     )

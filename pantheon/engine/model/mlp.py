@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Float
 
-from pantheon.engine.model.linear import linear
+from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.packed import Weight
 
 
@@ -23,5 +23,5 @@ def swiglu(
     parameters: MlpParameters, x: Float[Array, "batch time hidden"]
 ) -> Float[Array, "batch time hidden"]:
     """SwiGLU (Shazeer, 2020): `down(silu(gate(x)) * up(x))`."""
-    gated = jax.nn.silu(linear(x, parameters.gate)) * linear(x, parameters.up)
-    return linear(gated, parameters.down)
+    gate, up = linears(x, (parameters.gate, parameters.up))
+    return linear(jax.nn.silu(gate) * up, parameters.down)

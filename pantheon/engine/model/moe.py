@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pantheon.engine.kernels.packed_matmul import late_zero
 from pantheon.engine.model.config import MoeConfig
-from pantheon.engine.model.linear import late_zero, linear
+from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
 from pantheon.engine.model.packed import Stack, Weight, expert, values_of
 

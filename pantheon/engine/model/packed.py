@@ -1,15 +1,16 @@
-"""Matrices that stay packed in device memory."""
+"""Weights as device memory holds them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
+from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, taken_rows
 from pantheon.engine.model.dequantize import PackedType, dequantize
 
 
@@ -47,8 +48,9 @@ def _unflatten(static: tuple[PackedType, int], leaves: tuple[object]) -> PackedM
 
 jax.tree_util.register_pytree_node(PackedMatrix, _flatten, _unflatten)
 
-Weight: TypeAlias = Float[Array, "_outputs _inputs"] | PackedMatrix
-"""A matrix: an array of float32, float16 or bfloat16, or packed."""
+Weight: TypeAlias = Float[Array, "_outputs _inputs"] | PackedMatrix | InterleavedMatrix
+"""A matrix: an array of float32, float16 or bfloat16, packed, or packed and interleaved for the
+native kernels."""
 
 Stack: TypeAlias = Float[Array, "_experts _outputs _inputs"] | PackedMatrix
 """A stack of matrices."""
@@ -56,6 +58,8 @@ Stack: TypeAlias = Float[Array, "_experts _outputs _inputs"] | PackedMatrix
 
 def values_of(weight: Weight) -> Float[Array, "outputs inputs"]:
     """The whole matrix in float32."""
+    if isinstance(weight, InterleavedMatrix):
+        return taken_rows(weight, jnp.arange(weight.rows))
     if isinstance(weight, PackedMatrix):
         return dequantize(weight.data, weight.type)
     return weight.astype(jnp.float32)
@@ -63,34 +67,38 @@ def values_of(weight: Weight) -> Float[Array, "outputs inputs"]:
 
 def rows_of(weight: Weight, rows: Int[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
     """Some rows in float32; nothing else is dequantised."""
+    if isinstance(weight, InterleavedMatrix):
+        return taken_rows(weight, rows.reshape(-1)).reshape(*rows.shape, weight.columns)
     if isinstance(weight, PackedMatrix):
         return dequantize(weight.data[rows], weight.type)
     return weight[rows].astype(jnp.float32)
 
 
-def expert(stack: Stack, index: Int[Array, ""] | int) -> Weight:
+def expert(stack: Stack, index: Int[Array, ""] | int) -> Float[Array, "_ _"] | PackedMatrix:
     """One matrix of a stack, packed as the stack is."""
     if isinstance(stack, PackedMatrix):
         return PackedMatrix(stack.data[index], stack.type, stack.columns)
     return stack[index]
 
 
-def split_rows(weight: Weight | Stack, sizes: tuple[int, ...]) -> tuple[Weight | Stack, ...]:
-    """A fused matrix, or a stack of such, as its parts, `sizes` rows each."""
-    total = weight.shape[-2]
+def split_rows(stack: Stack, sizes: tuple[int, ...]) -> tuple[Stack, ...]:
+    """A stack of fused matrices as stacks of their parts, `sizes` rows each."""
+    check_parts(stack.shape[-2], sizes)
+    if isinstance(stack, PackedMatrix):
+        return tuple(
+            PackedMatrix(stack.data[..., span, :], stack.type, stack.columns)
+            for span in spans_of(sizes)
+        )
+    return tuple(stack[..., span, :] for span in spans_of(sizes))
+
+
+def spans_of(sizes: tuple[int, ...]) -> list[slice]:
+    """Where parts of given sizes lie, one after another."""
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def check_parts(total: int, sizes: tuple[int, ...]) -> None:
+    """Refuse parts that are not the whole."""
     if sum(sizes) != total:
         raise ValueError(f"the parts must have {total} rows in all, got {sizes}")
-    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-    if isinstance(weight, PackedMatrix):
-        return tuple(
-            PackedMatrix(weight.data[..., span, :], weight.type, weight.columns) for span in spans
-        )
-    return tuple(weight[..., span, :] for span in spans)
-
-
-def rows_at(weight: Weight, rows: Int[np.ndarray, " rows"]) -> Weight:
-    """A matrix of some rows in another order, packed as the whole is."""
-    if isinstance(weight, PackedMatrix):
-        return PackedMatrix(weight.data[rows], weight.type, weight.columns)
-    return weight[rows]

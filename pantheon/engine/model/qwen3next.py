@@ -7,7 +7,6 @@ import numpy as np
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.model.config import ModelConfig, Pairing
 from pantheon.engine.model.gated_delta_net import DeltaNetParameters
-from pantheon.engine.model.packed import rows_at
 from pantheon.engine.model.parameters import LayerParameters
 from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.read_config import read_decoder_config
@@ -44,13 +43,11 @@ def _read_delta_net(reader: WeightReader, config: ModelConfig, index: int) -> De
     """One matrix has the rows of strength and of decay of each key head's value heads in turn."""
     shape = config.delta_net
     assert shape is not None, "a recurrent layer has a shape"
-    fused = reader.weight(f"blk.{index}.ssm_ba.weight", 2 * shape.value_heads, config.hidden)
     times = shape.value_heads // shape.key_heads
     rows = np.arange(2 * shape.value_heads).reshape(shape.key_heads, 2, times)
-    return delta_net_of(
-        reader,
-        config,
-        index,
-        strength=rows_at(fused, rows[:, 0].reshape(-1)),
-        decay=rows_at(fused, rows[:, 1].reshape(-1)),
+    strength, decay = reader.rows_at(
+        f"blk.{index}.ssm_ba.weight",
+        (rows[:, 0].reshape(-1), rows[:, 1].reshape(-1)),
+        config.hidden,
     )
+    return delta_net_of(reader, config, index, strength=strength, decay=decay)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from pantheon.engine.gguf import (
@@ -20,9 +21,10 @@ from pantheon.engine.gguf import (
     dequantize,
     unpack_blocks,
 )
-from pantheon.engine.model.dequantize import OwnType, has_conversion
+from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, format_of, interleaved
+from pantheon.engine.model.dequantize import OwnType, PackedType, has_conversion
 from pantheon.engine.model.dequantize.int8 import GROUP, quantise_rows, row_bytes
-from pantheon.engine.model.packed import PackedMatrix, Stack, Weight
+from pantheon.engine.model.packed import PackedMatrix, Stack, Weight, check_parts, spans_of
 
 FLOAT32_BYTES: Final = 4
 
@@ -46,20 +48,22 @@ _CHUNK_VALUES: Final = 1 << 18
 class WeightReader:
     """Puts the tensors of a file on the default device, and knows which were asked for.
 
-    A matrix is copied from the map to the device as the file packs it, or as INT8: beside what is
-    held, a load takes no more than one tensor. Vectors and small arrays become float32. Every
-    method raises GGUFError where the tensor is missing, has another shape, or a type without a
-    conversion.
+    A matrix is copied from the map to the device as the file packs it, or as INT8, and laid out
+    for the native kernels where they have a format for it: beside what is held, a load takes no
+    more than one tensor. Vectors and small arrays become float32. Every method raises GGUFError
+    where the tensor is missing, has another shape, or a type without a conversion.
     """
 
-    def __init__(self, file: GGUFFile, *, quantize: bool = False) -> None:
+    def __init__(self, file: GGUFFile, *, quantize: bool = False, native: bool = False) -> None:
         """Read nothing yet.
 
         Args:
             quantize: make INT8 of the matrices that `is_quantised` names.
+            native: lay matrices out for the native kernels, which must be there.
         """
         self.file = file
         self._quantize = quantize
+        self._native = native
         self._unread = set(file.tensors)
 
     def __contains__(self, name: object) -> bool:
@@ -67,12 +71,29 @@ class WeightReader:
         return name in self.file.tensors
 
     def weight(self, name: str, rows: int, columns: int) -> Weight:
-        """A matrix of `rows` outputs and `columns` inputs, as the file packs it or as INT8."""
-        return self._matrices(self._tensor(name, (rows, columns)))
+        """A matrix of `rows` outputs and `columns` inputs."""
+        return self._matrix(self._packed(self._tensor(name, (rows, columns))))
+
+    def parts(self, name: str, sizes: tuple[int, ...], columns: int) -> tuple[Weight, ...]:
+        """A fused matrix as its parts, `sizes` rows each."""
+        packed = self._packed(self._tensor(name, (sum(sizes), columns)))
+        check_parts(len(packed.rows), sizes)
+        return tuple(
+            self._matrix(replace(packed, rows=packed.rows[span])) for span in spans_of(sizes)
+        )
+
+    def rows_at(
+        self, name: str, orders: tuple[Int[np.ndarray, " _rows"], ...], columns: int
+    ) -> tuple[Weight, ...]:
+        """Matrices of some rows each of one matrix; every row is in one of them."""
+        total = sum(len(order) for order in orders)
+        packed = self._packed(self._tensor(name, (total, columns)))
+        return tuple(self._matrix(replace(packed, rows=packed.rows[order])) for order in orders)
 
     def stack(self, name: str, experts: int, rows: int, columns: int) -> Stack:
         """A stack of matrices, one an expert, as the file packs it or as INT8."""
-        return self._matrices(self._tensor(name, (experts, rows, columns)))
+        packed = self._packed(self._tensor(name, (experts, rows, columns)))
+        return packed.on_device()
 
     def vector(self, name: str, size: int) -> Float[Array, " size"]:
         """A vector in float32."""
@@ -102,19 +123,48 @@ class WeightReader:
         self._unread.discard(name)
         return self.file.tensor(name, shape)
 
-    def _matrices(self, tensor: Tensor) -> Weight | Stack:
+    def _packed(self, tensor: Tensor) -> _Packed:
+        columns = tensor.shape[-1]
         if self._quantize and is_quantised(tensor):
-            return PackedMatrix(jnp.asarray(_quantised(tensor)), OwnType.INT8, tensor.shape[-1])
-        plain = _PLAIN.get(tensor.type)
-        # Copied, never aliased: the map goes when the load ends.
-        if plain is not None:
-            return jnp.array(tensor.packed.view(plain), copy=True)
-        if not has_conversion(tensor.type):
+            return _Packed(OwnType.INT8, _quantised(tensor), columns, ours=True)
+        if tensor.type not in _PLAIN and not has_conversion(tensor.type):
             raise GGUFError(
                 f"tensor {tensor.name!r} is of type {tensor.type.name}, from which there is no "
                 "conversion to float32"
             )
-        return PackedMatrix(jnp.array(tensor.packed, copy=True), tensor.type, tensor.shape[-1])
+        return _Packed(tensor.type, tensor.packed, columns, ours=False)
+
+    def _matrix(self, packed: _Packed) -> Weight:
+        source, columns = packed.type.name, packed.columns
+        format = format_of(source, columns) if self._native else None
+        if format is None:
+            return packed.on_device()
+        data = jnp.asarray(interleaved(source, packed.rows, columns))
+        return InterleavedMatrix(data, format, len(packed.rows), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """Rows of a matrix, or of a stack, on the host.
+
+    Attributes:
+        rows: uint8 [*stack, rows, bytes of a row].
+        columns: values of a row.
+        ours: whether the array is our own; else it is a view of the mapped file.
+    """
+
+    type: PackedType
+    rows: NDArray[np.uint8]
+    columns: int
+    ours: bool
+
+    def on_device(self) -> Float[Array, "*_shape"] | PackedMatrix:
+        """As they are packed."""
+        if isinstance(self.type, TensorType) and self.type in _PLAIN:
+            # Copied, never aliased: the map goes when the load ends.
+            return jnp.array(self.rows.view(_PLAIN[self.type]), copy=True)
+        data = jnp.asarray(self.rows) if self.ours else jnp.array(self.rows, copy=True)
+        return PackedMatrix(data, self.type, self.columns)
 
 
 def is_quantised(tensor: Tensor | TensorInfo) -> bool:
@@ -131,13 +181,17 @@ def is_quantised(tensor: Tensor | TensorInfo) -> bool:
     )
 
 
-def held_size(info: TensorInfo, *, quantize: bool) -> int:
+def held_size(info: TensorInfo, *, quantize: bool, native: bool) -> int:
     """Bytes that a tensor takes on the device."""
+    rows, columns = math.prod(info.shape[:-1]), info.shape[-1]
     if len(info.shape) == 1:
-        return info.shape[0] * FLOAT32_BYTES
-    if quantize and is_quantised(info):
-        return math.prod(info.shape[:-1]) * row_bytes(info.shape[-1])
-    return info.size
+        return columns * FLOAT32_BYTES
+    becomes_int8 = quantize and is_quantised(info)
+    if native and len(info.shape) == 2:
+        format = format_of(OwnType.INT8.name if becomes_int8 else info.type.name, columns)
+        if format is not None:
+            return format.held_bytes(rows, columns)
+    return rows * row_bytes(columns) if becomes_int8 else info.size
 
 
 def held_bytes(tree: object) -> int:

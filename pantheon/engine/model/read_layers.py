@@ -51,8 +51,8 @@ def read_fused_attention(
     """Attention whose file holds queries, keys and values in one matrix."""
     prefix, hidden = f"blk.{index}", config.hidden
     query_rows, kv_rows = config.heads * config.head_dim, config.kv_heads * config.head_dim
-    fused = reader.weight(f"{prefix}.attn_qkv.weight", query_rows + 2 * kv_rows, hidden)
-    query, key, value = split_rows(fused, (query_rows, kv_rows, kv_rows))
+    sizes = (query_rows, kv_rows, kv_rows)
+    query, key, value = reader.parts(f"{prefix}.attn_qkv.weight", sizes, hidden)
     output = reader.weight(f"{prefix}.attn_output.weight", hidden, query_rows)
     return AttentionParameters(query=query, key=key, value=value, output=output)
 
@@ -72,8 +72,7 @@ def read_mlp(
 def read_fused_mlp(reader: WeightReader, config: ModelConfig, index: int) -> MlpParameters:
     """A dense feed-forward layer whose file holds gate and up in one matrix."""
     prefix, hidden, inner = f"blk.{index}", config.hidden, config.inner
-    fused = reader.weight(f"{prefix}.ffn_up.weight", 2 * inner, hidden)
-    gate, up = split_rows(fused, (inner, inner))
+    gate, up = reader.parts(f"{prefix}.ffn_up.weight", (inner, inner), hidden)
     down = reader.weight(f"{prefix}.ffn_down.weight", hidden, inner)
     return MlpParameters(gate=gate, up=up, down=down)
 

@@ -18,6 +18,7 @@ from pantheon.engine.model import (
     Parameters,
     WeightReader,
     architecture_of,
+    native_missing,
 )
 from pantheon.engine.model.kv_cache import allocate, place
 
@@ -28,13 +29,15 @@ PAGES = 32
 Model = tuple[Architecture, ModelConfig, Parameters]
 
 
-def open_model(path: Path, context_cap: int = 0) -> Model:
-    """Read a model file whole."""
+def open_model(path: Path, context_cap: int = 0, *, native: bool = True) -> Model:
+    """Read a model file whole, for the native kernels where they are built."""
     with GGUFFile(path) as file:
         architecture = architecture_of(file)
         config = architecture.read_config(file).within(context_cap)
         parameters = architecture.read_parameters(
-            WeightReader(file), config, lambda done, total: None
+            WeightReader(file, native=native and native_missing() is None),
+            config,
+            lambda done, total: None,
         )
     return architecture, config, parameters
 

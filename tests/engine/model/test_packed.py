@@ -87,13 +87,16 @@ def test_rows_are_those_of_the_whole(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", _WEIGHTS)
-def test_parts_of_a_fused_matrix_are_its_rows(kind: str) -> None:
-    weight, values = _WEIGHTS[kind](12)
-    parts = split_rows(weight, (5, 1, 6))
-    np.testing.assert_array_equal(np.concatenate([values_of(part) for part in parts]), values)
-    assert [part.shape for part in parts] == [(5, 256), (1, 256), (6, 256)]
+def test_parts_of_fused_matrices_are_their_rows(kind: str) -> None:
+    weight, values = _WEIGHTS[kind](24)
+    stack = jax.tree.map(lambda array: array.reshape(2, 12, -1), weight)
+    parts = split_rows(stack, (5, 1, 6))
+    assert [part.shape for part in parts] == [(2, 5, 256), (2, 1, 256), (2, 6, 256)]
+    for index in range(2):
+        found = [values_of(expert(part, index)) for part in parts]
+        np.testing.assert_array_equal(np.concatenate(found), values[12 * index : 12 * index + 12])
     with pytest.raises(ValueError, match="12 rows in all"):
-        split_rows(weight, (5, 5))
+        split_rows(stack, (5, 5))
 
 
 @pytest.mark.parametrize("kind", _WEIGHTS)

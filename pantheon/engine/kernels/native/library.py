@@ -81,7 +81,7 @@ def native_library() -> NativeLibrary:
         for name in ("pantheon_has_instruction_set", "pantheon_start"):
             handle[name].restype = ctypes.c_bool
         for name in _OPERATIONS:
-            capsule = jax.ffi.pycapsule(handle[name])
+            capsule = jax.ffi.pycapsule(handle[name])  # type: ignore[no-untyped-call]
             jax.ffi.register_ffi_target(name, capsule, platform="cpu")
         if not handle.pantheon_start():
             return NativeLibrary("the system gives no threads")

@@ -29,6 +29,9 @@ _ALIGNMENT: Final = 64
 _PART_VALUES: Final = 1 << 19
 """Values that are taken apart at a time."""
 
+_SIGN: Final = np.uint8(128)
+"""Turns a signed byte into the same number 128 higher."""
+
 Packed = NDArray[np.uint8]
 Codes = NDArray[np.uint8]
 
@@ -102,7 +105,7 @@ def _blocks(packed: Packed, size: int) -> Packed:
 
 def _halves_of_byte(packed: Packed) -> Codes:
     """Bytes whose lower halves come first: [..., n] to [..., 2 * n]."""
-    return np.concatenate((packed & 15, packed >> 4), axis=-1)
+    return np.concatenate((packed & np.uint8(15), packed >> np.uint8(4)), axis=-1)
 
 
 def _plain(size: int) -> Callable[[Packed, int], _Parts]:
@@ -140,13 +143,13 @@ def _q5_1(packed: Packed, columns: int) -> _Parts:
 
 def _q8_0(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 34)
-    return [], [half_plane(blocks[..., :2]), fields(blocks[..., 2:] ^ 128, 8)]
+    return [], [half_plane(blocks[..., :2]), fields(blocks[..., 2:] ^ _SIGN, 8)]
 
 
 def _int8(packed: Packed, columns: int) -> _Parts:
     codes = packed[:, :columns].reshape(packed.shape[0], -1, STEP_COLUMNS)
     scales = packed[:, columns:].reshape(packed.shape[0], -1, 4)
-    return [byte_plane(scales, 4)], [fields(codes ^ 128, 8)]
+    return [byte_plane(scales, 4)], [fields(codes ^ _SIGN, 8)]
 
 
 def _q2_k(packed: Packed, columns: int) -> _Parts:
@@ -160,10 +163,10 @@ def _q2_k(packed: Packed, columns: int) -> _Parts:
 def _q3_k(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 110)
     low = blocks[..., 96:104]
-    high = blocks[..., 104:108, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
+    high = blocks[..., 104:108, None] >> np.arange(0, 8, 2, dtype=np.uint8) & np.uint8(3)
     high = high.swapaxes(-1, -2).reshape(*low.shape[:-1], 16)
-    scales = (_halves_of_byte(low) | (high << 4)) - np.uint8(32)
-    third = blocks[..., None, :32] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+    scales = (_halves_of_byte(low) | (high << np.uint8(4))) - np.uint8(32)
+    third = blocks[..., None, :32] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
     codes = _two_bits(blocks[..., 32:96])
     return [half_plane(blocks[..., 108:])], [
         byte_plane(scales.reshape(packed.shape[0], -1, 2), 1),
@@ -175,7 +178,7 @@ def _q3_k(packed: Packed, columns: int) -> _Parts:
 def _two_bits(packed: Packed) -> Codes:
     """Codes of Q2_K and Q3_K, in steps: [rows, blocks, 64] to [rows, steps, 32]."""
     halves = packed.reshape(*packed.shape[:-1], 2, 1, 32)
-    codes = halves >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+    codes = halves >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & np.uint8(3)
     return codes.reshape(packed.shape[0], -1, STEP_COLUMNS)
 
 
@@ -191,7 +194,7 @@ def _scales_and_minima(head: Packed) -> tuple[Codes, Codes]:
 def _nibble_steps(packed: Packed) -> Codes:
     """Codes of Q4_K and Q5_K, in steps: the lower halves of 32 bytes, then the upper ones."""
     both = packed.reshape(packed.shape[0], -1, 1, 32)
-    codes = both >> np.array([[0], [4]], np.uint8) & 15
+    codes = both >> np.array([[0], [4]], np.uint8) & np.uint8(15)
     return codes.reshape(packed.shape[0], -1, STEP_COLUMNS)
 
 
@@ -213,7 +216,7 @@ def _q4_k(packed: Packed, columns: int) -> _Parts:
 def _q5_k(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 176)
     heads, scales = _with_minima(blocks)
-    fifth = blocks[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+    fifth = blocks[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
     low = _nibble_steps(blocks[..., 48:])
     return heads, [*scales, nibbles(low), bits_of_columns(fifth.reshape(low.shape))]
 
@@ -221,9 +224,11 @@ def _q5_k(packed: Packed, columns: int) -> _Parts:
 def _q6_k(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 210)
     rows = packed.shape[0]
-    low = blocks[..., :128].reshape(rows, -1, 2, 1, 64) >> np.array([[0], [4]], np.uint8) & 15
+    low = blocks[..., :128].reshape(rows, -1, 2, 1, 64) >> np.array(
+        [[0], [4]], np.uint8
+    ) & np.uint8(15)
     shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
-    high = blocks[..., 128:192].reshape(rows, -1, 2, 1, 32) >> shifts & 3
+    high = blocks[..., 128:192].reshape(rows, -1, 2, 1, 32) >> shifts & np.uint8(3)
     scales = blocks[..., 192:208].reshape(rows, -1, 2)
     return [half_plane(blocks[..., 208:])], [
         byte_plane(scales, 1),
@@ -241,9 +246,9 @@ def _iq4_xs(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 136)
     rows = packed.shape[0]
     high = np.ascontiguousarray(blocks[..., 2:4]).view("<u2")
-    high = (high >> np.arange(0, 16, 2, dtype=np.uint16)).astype(np.uint8) & 3
-    low = blocks[..., 4:8, None] >> np.array([0, 4], np.uint8) & 15
-    scales = (low.reshape(high.shape) | (high << 4)) - np.uint8(32)
+    high = (high >> np.arange(0, 16, 2, dtype=np.uint16)).astype(np.uint8) & np.uint8(3)
+    low = blocks[..., 4:8, None] >> np.array([0, 4], np.uint8) & np.uint8(15)
+    scales = (low.reshape(high.shape) | (high << np.uint8(4))) - np.uint8(32)
     codes = _halves_of_byte(blocks[..., 8:].reshape(rows, -1, 16))
     return [half_plane(blocks[..., :2])], [
         byte_plane(scales.reshape(rows, -1, 1), 1),

@@ -22,10 +22,8 @@ def products(
 
     A row of a result does not depend on the other rows, bit for bit.
     """
-    call = jax.ffi.ffi_call(
-        "pantheon_multiply",
-        [jax.ShapeDtypeStruct((rows.shape[0], matrix.rows), jnp.float32) for matrix in matrices],
-    )
+    shapes = [_shape(rows.shape[0], matrix.rows) for matrix in matrices]
+    call = jax.ffi.ffi_call("pantheon_multiply", shapes)
     return list(
         call(
             rows,
@@ -42,7 +40,7 @@ def taken_rows(
     instruction_set: InstructionSet = InstructionSet.BEST,
 ) -> Float[Array, "count inputs"]:
     """Some rows in float32. An index that is no row fails the step."""
-    shape = jax.ShapeDtypeStruct((indices.shape[0], matrix.columns), jnp.float32)
+    shape = _shape(indices.shape[0], matrix.columns)
     found: jax.Array = jax.ffi.ffi_call("pantheon_take_rows", shape)(
         matrix.data,
         indices.astype(jnp.int32),
@@ -51,3 +49,7 @@ def taken_rows(
         instruction_set=np.int64(instruction_set),
     )
     return found
+
+
+def _shape(rows: int, columns: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((rows, columns), jnp.float32)  # type: ignore[no-untyped-call]
