@@ -132,11 +132,13 @@ def test_engine_config_has_the_engine_s_part() -> None:
             "PANTHEON_KV_MEMORY_SHARE": "0.25",
             "PANTHEON_NO_THINK": "1",
             "PANTHEON_REPETITION_LOOP": "0",
+            "PANTHEON_NATIVE": "0",
         }
     ).engine_config()
     assert config.models == (ModelOptions(path=Path("/a.gguf")),)
     assert (config.queue_depth, config.queue_wait_s, config.batch_slots) == (5, 1.5, False)
     assert config.kv_memory_share == 0.25
+    assert not config.native and Settings().engine_config().native
     assert (config.thinking_default, config.stop_repetition) == (False, False)
     assert (config.backend, config.build) == (build_info.backend(), build_info.build())
 

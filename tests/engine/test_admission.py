@@ -26,6 +26,7 @@ from tests.engine.gguf.huge import huge_model
 from tests.golden import golden_file
 
 
+@pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("quantize", [False, True])
 @pytest.mark.parametrize(
     "name",
@@ -37,13 +38,14 @@ from tests.golden import golden_file
     ],
 )
 def test_the_estimate_is_what_the_weights_take_and_their_largest_tensor_once_more(
-    name: str, quantize: bool
+    name: str, quantize: bool, native: bool
 ) -> None:
+    """Laid out for the native kernels, a matrix has its last rows filled up to a block of 32."""
     with GGUFFile(golden_file(name)) as file:
         architecture = architecture_of(file)
         config = architecture.read_config(file)
-        need = memory_need(file, config, ctx_cap=0, quantize=quantize)
-        reader = WeightReader(file, quantize=quantize)
+        need = memory_need(file, config, ctx_cap=0, quantize=quantize, native=native)
+        reader = WeightReader(file, quantize=quantize, native=native)
         parameters = architecture.read_parameters(reader, config, lambda done, total: None)
     held = held_bytes(parameters)
     largest = max(leaf.nbytes for leaf in jax.tree.leaves(parameters))

@@ -3,11 +3,13 @@
 import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from pantheon.engine import loading
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure, ServerShuttingDown
 from pantheon.engine.loading import load_instance
@@ -164,3 +166,24 @@ def test_two_models_of_one_name_are_a_conflict() -> None:
 def test_served_name(file: str, name: str | None, expected: str) -> None:
     """A load without `name` is served under the file's name without its endings."""
     assert served_name(ModelOptions(path=Path(file), name=name)) == expected
+
+
+def test_missing_native_kernels_are_said_loudly(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model answers all the same."""
+    monkeypatch.setattr(loading, "native_missing", lambda: "they were not built")
+    instance = load_instance(
+        ModelOptions(path=golden_file("models/llama-smollm-f32.gguf")), _CONFIG
+    )
+    instance.close()
+    (line,) = (record for record in caplog.records if record.levelname == "WARNING")
+    assert "THE NATIVE KERNELS ARE MISSING: they were not built" in line.message
+
+
+def test_native_kernels_can_be_switched_off(caplog: pytest.LogCaptureFixture) -> None:
+    """PANTHEON_NATIVE=0."""
+    caplog.set_level("INFO")
+    config = replace(_CONFIG, native=False)
+    load_instance(ModelOptions(path=golden_file("models/llama-smollm-f32.gguf")), config).close()
+    assert any("native kernels are not used" in record.message for record in caplog.records)

@@ -9,7 +9,7 @@ from typing import Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt8
 from numpy.typing import NDArray
 
 from pantheon.engine.gguf import (
@@ -135,12 +135,24 @@ class WeightReader:
         return _Packed(tensor.type, tensor.packed, columns, ours=False)
 
     def _matrix(self, packed: _Packed) -> Weight:
-        source, columns = packed.type.name, packed.columns
-        format = format_of(source, columns) if self._native else None
-        if format is None:
-            return packed.on_device()
-        data = jnp.asarray(interleaved(source, packed.rows, columns))
-        return InterleavedMatrix(data, format, len(packed.rows), columns)
+        if self._native and format_of(packed.type.name, packed.columns) is not None:
+            return native_matrix(packed.type, packed.rows, packed.columns)
+        return packed.on_device()
+
+
+def native_matrix(
+    type: PackedType, rows: UInt8[np.ndarray, "rows row_bytes"], columns: int
+) -> InterleavedMatrix:
+    """Packed rows laid out for the native kernels.
+
+    Raises:
+        ValueError: those have no format for them.
+    """
+    format = format_of(type.name, columns)
+    if format is None:
+        raise ValueError(f"expected a format for {columns} columns of {type.name}, there is none")
+    data = jnp.asarray(interleaved(type.name, rows, columns))
+    return InterleavedMatrix(data, format, len(rows), columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Reads the weights of a file in a process of its own and prints what that took, as JSON.
 
-`python -m tests.engine.model.packed_load FILE`
+`python -m tests.engine.model.packed_load FILE [quantize] [native]`
 """
 
 import json
@@ -36,7 +36,8 @@ def main() -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     with GGUFFile(sys.argv[1]) as file:
-        reader = WeightReader(file, quantize=len(sys.argv) > 2)
+        options = sys.argv[2:]
+        reader = WeightReader(file, quantize="quantize" in options, native="native" in options)
         held = [reader.weight(info.name, *info.shape) for info in file.tensors.values()]
     done.set()
     watcher.join()

@@ -33,8 +33,11 @@ def _model(path: Path, kind: int, row_bytes: int) -> Path:
         (builder.Q4_0, _COLUMNS // 32 * 18, []),
         (builder.F16, _COLUMNS * 2, []),
         (builder.F16, _COLUMNS * 2, ["quantize"]),
+        (builder.Q4_0, _COLUMNS // 32 * 18, ["native"]),
+        (builder.F16, _COLUMNS * 2, ["native"]),
+        (builder.F16, _COLUMNS * 2, ["quantize", "native"]),
     ],
-    ids=["Q4_0", "F16", "F16 made INT8"],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
 def test_a_load_takes_one_tensor_beside_what_it_leaves(
     tmp_path: Path, kind: int, row_bytes: int, options: list[str]
@@ -44,6 +47,6 @@ def test_a_load_takes_one_tensor_beside_what_it_leaves(
     command = (sys.executable, "-m", "tests.engine.model.packed_load", str(path), *options)
     run = subprocess.run(command, capture_output=True, check=True, timeout=100, text=True)
     found = json.loads(run.stdout)
-    row = _COLUMNS * 17 // 16 if options else row_bytes
+    row = _COLUMNS * 17 // 16 if "quantize" in options else row_bytes
     assert found["held"] == _MATRICES * _ROWS * row
     assert found["peak"] < found["held"] + _ROWS * row + (24 << 20)

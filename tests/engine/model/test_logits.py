@@ -48,6 +48,16 @@ def test_logits_and_hidden_states_of_every_position(name: str) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["llama-smollm", "phi3", "qwen3next"])
+def test_logits_without_the_native_kernels(name: str) -> None:
+    """Fused matrices among them, and one whose rows are dealt out to two."""
+    golden = golden_arrays(f"models/{name}.npz")
+    model = open_model(golden_file(f"models/{name}-f32.gguf"), native=False)
+    found = run(model, golden["ids"], [48])[0]
+    np.testing.assert_allclose(found, golden["logits"], atol=_TOLERANCES[name], rtol=0)
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", _TOLERANCES)
 def test_logits_in_chunks_and_by_decoding(name: str) -> None:
     golden = golden_arrays(f"models/{name}.npz")
