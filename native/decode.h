@@ -1,4 +1,4 @@
-// From the codes of one step to float32 weights, in registers.
+// From the codes of one step to floats, in registers.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace pantheon {
 
 template <class Body, int... Index>
 [[gnu::always_inline]] inline void unrolled_over(std::integer_sequence<int, Index...>,
-                                                         Body&& body) {
+                                                 Body&& body) {
   (body(std::integral_constant<int, Index>{}), ...);
 }
 
@@ -27,7 +27,7 @@ constexpr float power_of_two(int exponent) {
   return power;
 }
 
-// The affine map from a code to its value, `scale * code + offset`, of `Count` vectors of rows.
+// From a code to its value, `scale * code + offset`, for `Count` vectors of rows.
 template <class Isa, int Count>
 struct Scales {
   typename Isa::Floats scale[Count];
@@ -41,11 +41,12 @@ struct Scales {
 // times a power of two, which the scale of its field takes back, exactly. That saves the shift,
 // the dearest instruction of the loop on many processors.
 //
-// `word(i, v)` gives word i of vector v; `scales(g)` the map of the g-th group of `Group` columns;
-// `take(column, weights)` takes the weights.
-template <class Isa, int Count, int Bits, int Group, class Word, class ScalesOf, class Take>
-[[gnu::always_inline]] inline void decode_fields(Word&& word, ScalesOf&& scales,
-                                                         Take&& take) {
+// `word(i, v)` gives word i of vector v; `scales(g)` the map of the g-th group of `Group` columns.
+// `sink.take(column, scaled)` takes a column's `scale * code`, and `sink.offset(group, offset)`
+// comes after the columns of each group: offsets are left to it, because a product with them all
+// takes the sum of the group's activations and one instruction.
+template <class Isa, int Count, int Bits, int Group, class Word, class ScalesOf, class Sink>
+[[gnu::always_inline]] inline void decode_fields(Word&& word, ScalesOf&& scales, Sink&& sink) {
   constexpr int fields = 32 / Bits;
   constexpr int words = Bits;
   constexpr uint32_t mask = (1u << Bits) - 1;
@@ -54,28 +55,26 @@ template <class Isa, int Count, int Bits, int Group, class Word, class ScalesOf,
   Scales<Isa, Count> map;
   unrolled<fields>([&](auto constant) __attribute__((always_inline)) {
     constexpr int field = decltype(constant)::value;
-    if constexpr (field * words % Group == 0) {
-      map = scales(field * words / Group);
-      if constexpr (exponent(field) != 0) {
-        for (auto& scale : map.scale) scale *= power_of_two(exponent(field));
-      }
-    } else {
-      for (auto& scale : map.scale) {
-        scale *= power_of_two(exponent(field) - exponent(field - 1));
-      }
+    constexpr int first = field * words;
+    constexpr bool begins = first % Group == 0;
+    if constexpr (begins) map = scales(first / Group);
+    constexpr int step = exponent(field) - (begins ? 0 : exponent(field - 1));
+    if constexpr (step != 0) {
+      for (auto& scale : map.scale) scale *= power_of_two(step);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < words; ++i) {
-      typename Isa::Floats weights[Count];
+      typename Isa::Floats scaled[Count];
 #pragma GCC unroll 8
       for (int v = 0; v < Count; ++v) {
         const typename Isa::Words packed = word(i, v);
         const typename Isa::Words code =
             field == fields - 1 ? packed >> (32 - Bits) : packed & (mask << (Bits * field));
-        weights[v] = Isa::fused(Isa::converted(code), map.scale[v], map.offset[v]);
+        scaled[v] = Isa::converted(code) * map.scale[v];
       }
-      take(field * words + i, weights);
+      sink.take(first + i, scaled);
     }
+    if constexpr ((first + words) % Group == 0) sink.offset(first / Group, map.offset);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "activation_sums.h"
 #include "instruction_sets.h"
 #include "thread_pool.h"
 #include "xla/ffi/api/ffi.h"
@@ -61,6 +62,7 @@ ffi::Error guarded(Body&& body) {
 
 struct Product {
   Format format;
+  const float* sums;
   const uint8_t* packed;
   int64_t block_bytes;
   float* outputs;
@@ -79,6 +81,7 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
     }
     const int64_t rows = activations.dimensions()[0];
     const int64_t columns = activations.dimensions()[1];
+    ActivationSums sums(activations.typed_data(), rows, columns);
     std::vector<Product> products;
     int64_t blocks = 0;
     for (size_t i = 0; i < matrices.size(); ++i) {
@@ -90,7 +93,8 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
       if (dimensions[0] != rows) return invalid(std::to_string(rows) + " rows", dimensions[0]);
       ffi::Error error = check_packed(*packed, formats[i], dimensions[1], columns);
       if (error.failure()) return error;
-      products.push_back({static_cast<Format>(formats[i]), packed->typed_data(),
+      const auto format = static_cast<Format>(formats[i]);
+      products.push_back({format, sums.of_groups(format), packed->typed_data(),
                           packed->dimensions()[1], (*result)->typed_data(), dimensions[1],
                           blocks});
       blocks += packed->dimensions()[0];
@@ -111,7 +115,7 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
         const int64_t own = block - product->first_block;
         const int64_t first_row = own * kBlockRows;
         kernels->product[static_cast<int64_t>(product->format)](
-            {activations.typed_data(), rows, columns,
+            {activations.typed_data(), product->sums, rows, columns,
              product->packed + own * product->block_bytes, product->outputs + first_row,
              product->rows,
              static_cast<int>(std::min<int64_t>(product->rows - first_row, kBlockRows))},

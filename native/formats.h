@@ -1,8 +1,12 @@
 // One struct for each format: how a step of it is decoded. See `layout.h` for the planes.
 //
-// `decode<Isa, Count>(head, step, row, take)` decodes the rows from `row` on, `Count` vectors of
-// them. The values are those of ggml, bit for bit: products of a scale and a code are exact in
-// float32 or rounded once, as there.
+// `decode<Isa, Count>(head, step, row, sink)` decodes the rows from `row` on, `Count` vectors of
+// them, as `decode_fields` says. `kGroup` is how many columns share a scale and an offset; it is 0
+// for matrices that are not packed.
+//
+// The values are those of ggml, bit for bit: the product of a scale and a code is exact in float32,
+// and adding the offset rounds once, as there. (Our own INT8 has scales of full precision, whose
+// products are rounded.)
 #pragma once
 
 #include "decode.h"
@@ -119,11 +123,14 @@ template <class Isa, int Count>
   });
 }
 
-// Tables of signed values, 128 added.
+// Tables of signed values, made positive. No more than needed is added: it is taken off again in
+// the product, with what the larger numbers lost by rounding.
 inline constexpr uint8_t kUnevenSteps[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                              129, 141, 153, 166, 181, 197, 217, 241};
-inline constexpr uint8_t kFourBitFloats[16] = {128, 129, 130, 131, 132, 134, 136, 140,
-                                               128, 127, 126, 125, 124, 122, 120, 116};
+inline constexpr int kUnevenZero = 128;
+inline constexpr uint8_t kFourBitFloats[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                               12, 11, 10, 9,  8,  6,  4,  0};
+inline constexpr int kFourBitZero = 12;
 
 template <Format>
 struct Decoder;
@@ -131,8 +138,10 @@ struct Decoder;
 // Matrices that are not packed: the float for each row, column after column.
 template <int Size, class Load>
 struct PlainDecoder {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
+  static constexpr int kGroup = 0;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
 #pragma GCC unroll 4
     for (int column = 0; column < kStepColumns; ++column) {
       typename Isa::Floats weights[Count];
@@ -140,7 +149,7 @@ struct PlainDecoder {
         weights[v] = Load::template from<Isa>(
             step + (column * kBlockRows + row + v * Isa::lanes) * Size);
       }
-      take(column, weights);
+      sink.take(column, weights);
     }
   }
 };
@@ -169,61 +178,73 @@ struct Decoder<Format::bf16> : PlainDecoder<2, LoadBfloats> {};
 
 template <>
 struct Decoder<Format::q4_0> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 4, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 4, kGroup>(
         WordPlanes<Isa>{step + kHalfPlane, row},
-        [&](int) { return centred_halves<Isa, Count, 8>(step, row); }, take);
+        [&](int) { return centred_halves<Isa, Count, 8>(step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::q4_1> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 4, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 4, kGroup>(
         WordPlanes<Isa>{step + 2 * kHalfPlane, row},
-        [&](int) { return halves_with_minimum<Isa, Count>(step, row); }, take);
+        [&](int) { return halves_with_minimum<Isa, Count>(step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::q5_0> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
     const uint8_t* nibbles = step + kHalfPlane;
-    decode_fields<Isa, Count, 8, 32>(
+    decode_fields<Isa, Count, 8, kGroup>(
         five_bits<Isa, Count>(nibbles, nibbles + 4 * kWordPlane, row),
-        [&](int) { return centred_halves<Isa, Count, 16>(step, row); }, take);
+        [&](int) { return centred_halves<Isa, Count, 16>(step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::q5_1> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
     const uint8_t* nibbles = step + 2 * kHalfPlane;
-    decode_fields<Isa, Count, 8, 32>(
+    decode_fields<Isa, Count, 8, kGroup>(
         five_bits<Isa, Count>(nibbles, nibbles + 4 * kWordPlane, row),
-        [&](int) { return halves_with_minimum<Isa, Count>(step, row); }, take);
+        [&](int) { return halves_with_minimum<Isa, Count>(step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::q8_0> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 8, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 8, kGroup>(
         WordPlanes<Isa>{step + kHalfPlane, row},
-        [&](int) { return centred_halves<Isa, Count, 128>(step, row); }, take);
+        [&](int) { return centred_halves<Isa, Count, 128>(step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::int8> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 8, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 8, kGroup>(
         WordPlanes<Isa>{step, row},
         [&](int) {
           Scales<Isa, Count> map;
@@ -233,15 +254,17 @@ struct Decoder<Format::int8> {
           }
           return map;
         },
-        take);
+        sink);
   }
 };
 
 template <>
 struct Decoder<Format::q2_k> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 2, 16>(
+  static constexpr int kGroup = 16;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 2, kGroup>(
         WordPlanes<Isa>{step + 2 * kOctetPlane, row},
         [&](int group) {
           Scales<Isa, Count> map;
@@ -254,14 +277,16 @@ struct Decoder<Format::q2_k> {
           }
           return map;
         },
-        take);
+        sink);
   }
 };
 
 template <>
 struct Decoder<Format::q3_k> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
+  static constexpr int kGroup = 16;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
     const WordPlanes<Isa> low{step + 2 * kOctetPlane, row};
     const WordPlanes<Isa> third{step + 2 * kOctetPlane + 2 * kWordPlane, row};
     typename Isa::Words codes[8][Count];
@@ -272,90 +297,104 @@ struct Decoder<Format::q3_k> {
                       (moved(third(0, v), i, 2) & 0x04040404u);
       }
     }
-    decode_fields<Isa, Count, 8, 16>(
+    decode_fields<Isa, Count, 8, kGroup>(
         [&](int word, int vector) { return codes[word][vector]; },
         [&](int group) {
           return scaled_octets<Isa, Count, 4>(head, step + group * kOctetPlane, row);
         },
-        take);
+        sink);
   }
 };
 
 template <>
 struct Decoder<Format::q4_k> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 4, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 4, kGroup>(
         WordPlanes<Isa>{step + 2 * kOctetPlane, row},
-        [&](int) { return scaled_minima<Isa, Count>(head, step, row); }, take);
+        [&](int) { return scaled_minima<Isa, Count>(head, step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::q5_k> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
     const uint8_t* nibbles = step + 2 * kOctetPlane;
-    decode_fields<Isa, Count, 8, 32>(
+    decode_fields<Isa, Count, 8, kGroup>(
         five_bits<Isa, Count>(nibbles, nibbles + 4 * kWordPlane, row),
-        [&](int) { return scaled_minima<Isa, Count>(head, step, row); }, take);
+        [&](int) { return scaled_minima<Isa, Count>(head, step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::q6_k> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
+  static constexpr int kGroup = 16;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
     const uint8_t* nibbles = step + 2 * kOctetPlane;
     const WordPlanes<Isa> upper{nibbles + 4 * kWordPlane, row};
     const OctetWords<Isa, Count> codes(
         nibbles, row, [&](typename Isa::Words low, int i, int v) {
           return low | (moved(upper(i / 4, v), i % 4 * 2, 4) & 0x30303030u);
         });
-    decode_fields<Isa, Count, 8, 16>(
+    decode_fields<Isa, Count, 8, kGroup>(
         codes,
         [&](int group) {
           return scaled_octets<Isa, Count, 32>(head, step + group * kOctetPlane, row);
         },
-        take);
+        sink);
   }
 };
 
 template <>
 struct Decoder<Format::iq4_nl> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 8, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 8, kGroup>(
         table_codes<Isa, Count>(step + kHalfPlane, row, kUnevenSteps),
-        [&](int) { return centred_halves<Isa, Count, 128>(step, row); }, take);
+        [&](int) { return centred_halves<Isa, Count, kUnevenZero>(step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::iq4_xs> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 8, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 8, kGroup>(
         table_codes<Isa, Count>(step + kOctetPlane, row, kUnevenSteps),
-        [&](int) { return scaled_octets<Isa, Count, 128>(head, step, row); }, take);
+        [&](int) { return scaled_octets<Isa, Count, kUnevenZero>(head, step, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::ternary> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 2, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t* head, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 2, kGroup>(
         WordPlanes<Isa>{step, row},
-        [&](int) { return centred_halves<Isa, Count, 1>(head, row); }, take);
+        [&](int) { return centred_halves<Isa, Count, 1>(head, row); }, sink);
   }
 };
 
 template <>
 struct Decoder<Format::mxfp4> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 8, 32>(
+  static constexpr int kGroup = 32;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 8, kGroup>(
         table_codes<Isa, Count>(step + kOctetPlane, row, kFourBitFloats),
         [&](int) {
           Scales<Isa, Count> map;
@@ -366,24 +405,26 @@ struct Decoder<Format::mxfp4> {
             const typename Isa::Words bits =
                 (((e - 1u) << 23) & ~small) | (((e + 1u) << 21) & small);
             map.scale[v] = Isa::reinterpreted(bits);
-            map.offset[v] = map.scale[v] * -128.0f;
+            map.offset[v] = map.scale[v] * static_cast<float>(-kFourBitZero);
           }
           return map;
         },
-        take);
+        sink);
   }
 };
 
 template <>
 struct Decoder<Format::nvfp4> {
-  template <class Isa, int Count, class Take>
-  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Take&& take) {
-    decode_fields<Isa, Count, 8, 16>(
+  static constexpr int kGroup = 16;
+
+  template <class Isa, int Count, class Sink>
+  [[gnu::always_inline]] static void decode(const uint8_t*, const uint8_t* step, int row, Sink&& sink) {
+    decode_fields<Isa, Count, 8, kGroup>(
         table_codes<Isa, Count>(step + 2 * kHalfPlane, row, kFourBitFloats),
         [&](int group) {
-          return centred_halves<Isa, Count, 128>(step + group * kHalfPlane, row);
+          return centred_halves<Isa, Count, kFourBitZero>(step + group * kHalfPlane, row);
         },
-        take);
+        sink);
   }
 };
 

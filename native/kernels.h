@@ -8,18 +8,21 @@
 
 namespace pantheon {
 
+inline constexpr int kSmallestGroup = 16;   // Columns that share an offset.
 inline constexpr int kSlabColumns = 128;   // Columns that are unpacked at a time, and ...
 inline constexpr int kChunkRows = 128;     // ... rows of activations that they are used for.
 
-// Memory of one thread, small enough for the first-level cache.
+// Memory of one thread, about as large as the first-level cache.
 struct alignas(64) Workspace {
-  float slab[kSlabColumns * kBlockRows];
-  float sums[kChunkRows * kBlockRows];
+  float slab[kSlabColumns * kBlockRows];                       // Weights without their offsets.
+  float offsets[kSlabColumns / kSmallestGroup * kBlockRows];   // Of each group of columns.
+  float totals[kChunkRows * kBlockRows];
 };
 
 // The product of all activations with one block of a matrix.
 struct BlockProduct {
   const float* activations;   // [rows, columns]
+  const float* sums;          // [rows, groups]: of the activations of the columns of each.
   int64_t rows;
   int64_t columns;            // A multiple of the columns of a span.
   const uint8_t* block;

@@ -32,6 +32,9 @@ _PART_VALUES: Final = 1 << 19
 _SIGN: Final = np.uint8(128)
 """Turns a signed byte into the same number 128 higher."""
 
+_MAGNITUDE: Final = np.uint8(7)
+"""Of a four-bit float; 8 is its sign."""
+
 Packed = NDArray[np.uint8]
 Codes = NDArray[np.uint8]
 
@@ -274,7 +277,10 @@ def _tq2_0(packed: Packed, columns: int) -> _Parts:
 
 def _mxfp4(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 17)
-    return [], [byte_plane(blocks[..., :1], 1), nibbles(_halves_of_byte(blocks[..., 1:]))]
+    codes = _halves_of_byte(blocks[..., 1:])
+    # Zeros need no scale; a large one would cost their neighbours digits.
+    exponents = np.where((codes & _MAGNITUDE).any(axis=-1), blocks[..., 0], np.uint8(0))
+    return [], [byte_plane(exponents[..., None], 1), nibbles(codes)]
 
 
 def _nvfp4(packed: Packed, columns: int) -> _Parts:
@@ -284,8 +290,9 @@ def _nvfp4(packed: Packed, columns: int) -> _Parts:
     normal = np.ldexp(8 + mantissa, exponent.astype(np.int32) - 7 - 3 - 1)
     scales = np.where(exponent == 0, np.ldexp(mantissa, -10), normal)
     # ggml reads the pattern of NaN as zero; every other scale is exact in float16.
-    scales = np.where(blocks[..., :4] == 0x7F, 0, scales).astype(np.float16)
     codes = _halves_of_byte(blocks[..., 4:].reshape(rows, -1, 4, 8))
+    nothing = (blocks[..., :4] == 0x7F) | ~(codes & _MAGNITUDE).any(axis=-1)
+    scales = np.where(nothing, 0, scales).astype(np.float16)
     halves = scales.view(np.uint8).reshape(rows, -1, 2, 2)
     return [], [
         half_plane(halves[:, :, 0]),
