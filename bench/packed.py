@@ -13,6 +13,7 @@ import numpy as np
 from bench.comparison import Comparison
 from pantheon.engine.gguf import TensorType, block_layout
 from pantheon.engine.model import native_missing
+from pantheon.engine.model.dequantize import PACKED_TYPES
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.packed import PackedMatrix, Weight
 from pantheon.engine.model.read import native_matrix
@@ -65,7 +66,7 @@ def _sample(name: str) -> _Sample:
         drawn = np.random.default_rng(0).standard_normal((_OUTPUTS, _INPUTS), np.float32)
         native = native_matrix(TensorType.F32, drawn.view(np.uint8), _INPUTS)
         return _Sample(name, native, jnp.asarray(drawn))
-    type = TensorType(TensorType[name])
+    type = next(one for one in PACKED_TYPES if one.name == name)
     values, size = block_layout(type)
     # Scales of one half: bytes at random would make numbers that processors are slow with.
     packed = np.full((_OUTPUTS, _INPUTS // values * size), 0x38, np.uint8)
