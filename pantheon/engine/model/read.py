@@ -21,7 +21,7 @@ from pantheon.engine.gguf import (
     dequantize,
     unpack_blocks,
 )
-from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, format_of, interleaved
+from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, aligned, format_of, interleaved
 from pantheon.engine.model.dequantize import OwnType, PackedType, has_conversion
 from pantheon.engine.model.dequantize.int8 import GROUP, quantise_rows, row_bytes
 from pantheon.engine.model.packed import PackedMatrix, Stack, Weight, check_parts, spans_of
@@ -37,9 +37,6 @@ _PLAIN: Final = {
 _SMALLEST_QUANTISED: Final = 128
 """Rows and columns that a matrix must have for `quantize` to pack it. Smaller ones, such as the
 gates of recurrent layers, weigh little and decide much."""
-
-_ALIGNMENT: Final = 64
-"""Bytes; what XLA asks of an array on a CPU."""
 
 _CHUNK_VALUES: Final = 1 << 18
 """Values that are quantised at a time."""
@@ -151,7 +148,7 @@ def native_matrix(
     format = format_of(type.name, columns)
     if format is None:
         raise ValueError(f"expected a format for {columns} columns of {type.name}, there is none")
-    data = jnp.asarray(interleaved(type.name, rows, columns))
+    data = jax.device_put(interleaved(type.name, rows, columns))
     return InterleavedMatrix(data, format, len(rows), columns)
 
 
@@ -175,7 +172,7 @@ class _Packed:
         if isinstance(self.type, TensorType) and self.type in _PLAIN:
             # Copied, never aliased: the map goes when the load ends.
             return jnp.array(self.rows.view(_PLAIN[self.type]), copy=True)
-        data = jnp.asarray(self.rows) if self.ours else jnp.array(self.rows, copy=True)
+        data = jax.device_put(self.rows) if self.ours else jnp.array(self.rows, copy=True)
         return PackedMatrix(data, self.type, self.columns)
 
 
@@ -216,17 +213,10 @@ def _quantised(tensor: Tensor) -> NDArray[np.uint8]:
     """A tensor as INT8, some rows at a time."""
     columns = tensor.shape[-1]
     rows = tensor.packed.reshape(-1, tensor.packed.shape[-1])
-    packed = _aligned(len(rows), row_bytes(columns))
+    packed = aligned(len(rows), row_bytes(columns))
     step = max(_CHUNK_VALUES // columns, 1)
     for first in range(0, len(rows), step):
         part = rows[first : first + step]
         values = unpack_blocks(part.reshape(-1), tensor.type).reshape(-1, columns)
         packed[first : first + step] = quantise_rows(values)
     return packed.reshape(*tensor.shape[:-1], -1)
-
-
-def _aligned(rows: int, columns: int) -> NDArray[np.uint8]:
-    """An array that XLA takes over as it is. It copies others, and holds both for a while."""
-    memory = np.empty(rows * columns + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + rows * columns].reshape(rows, columns)

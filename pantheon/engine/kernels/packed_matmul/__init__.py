@@ -7,7 +7,7 @@ other is tested against. `cases` are shared by tests and benchmarks.
 
 from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, Format
 from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
-from pantheon.engine.kernels.packed_matmul.layouts import format_of, interleaved
+from pantheon.engine.kernels.packed_matmul.layouts import aligned, format_of, interleaved
 from pantheon.engine.kernels.packed_matmul.native import products, taken_rows
 from pantheon.engine.kernels.packed_matmul.reference import (
     PIECE_BYTES,
@@ -21,6 +21,7 @@ __all__ = [
     "PIECE_BYTES",
     "Format",
     "InterleavedMatrix",
+    "aligned",
     "format_of",
     "interleaved",
     "late_zero",

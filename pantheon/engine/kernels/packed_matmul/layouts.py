@@ -1,12 +1,14 @@
 """From rows as GGUF packs them to the interleaved layout, bit for bit.
 
 Nothing is rounded: codes and scales are put elsewhere. Beside the layout, what is made of a
-matrix at a time takes a few megabytes.
+matrix at a time takes a few megabytes for each thread.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Final
 
@@ -26,7 +28,7 @@ from pantheon.engine.kernels.packed_matmul.planes import (
 _ALIGNMENT: Final = 64
 """Bytes; what XLA asks of an array on a CPU."""
 
-_PART_VALUES: Final = 1 << 19
+_PART_VALUES: Final = 1 << 18
 """Values that are taken apart at a time."""
 
 _SIGN: Final = np.uint8(128)
@@ -68,15 +70,20 @@ def interleaved(source: str, packed: Packed, columns: int) -> Packed:
     """
     format, parts_of = _SOURCES[source]
     blocks = -(-packed.shape[0] // BLOCK_ROWS)
-    out = _aligned(blocks, format.block_bytes(columns))
+    out = aligned(blocks, format.block_bytes(columns))
     step = max(_PART_VALUES // (BLOCK_ROWS * columns), 1)
-    for first in range(0, blocks, step):
+
+    def fill(first: int) -> None:
         target = out[first : first + step]
         part = packed[first * BLOCK_ROWS : (first + step) * BLOCK_ROWS]
         missing = len(target) * BLOCK_ROWS - len(part)
         if missing:
             part = np.pad(part, ((0, missing), (0, 0)))
         _fill(target, format, parts_of(part, columns))
+
+    # Numpy lets other threads run while it computes.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        list(threads.map(fill, range(0, blocks, step)))
     return out
 
 
@@ -95,7 +102,8 @@ def _put(target: Packed, planes: list[Packed]) -> None:
         start += plane.shape[-1]
 
 
-def _aligned(rows: int, columns: int) -> Packed:
+def aligned(rows: int, columns: int) -> Packed:
+    """An array that `jax.device_put` takes over as it is; it would copy others."""
     memory = np.empty(rows * columns + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + rows * columns].reshape(rows, columns)
@@ -113,9 +121,8 @@ def _halves_of_byte(packed: Packed) -> Codes:
 
 def _plain(size: int) -> Callable[[Packed, int], _Parts]:
     def parts(packed: Packed, columns: int) -> _Parts:
-        values = packed.reshape(-1, BLOCK_ROWS, columns // STEP_COLUMNS, STEP_COLUMNS, size)
-        moved = values.transpose(0, 2, 3, 1, 4)
-        return [], [moved.reshape(*moved.shape[:2], -1)]
+        steps = packed.reshape(packed.shape[0], -1, STEP_COLUMNS * size)
+        return [], [byte_plane(steps, size)]
 
     return parts
 

@@ -1,10 +1,13 @@
 """Planes of the interleaved layout: one entry for each of 32 rows side by side.
 
 Codes come as uint8 [rows, steps, 32], `rows` being whole blocks; planes go as uint8
-[blocks, steps, bytes].
+[blocks, steps, bytes]. Everything is done in as few and as long loops as numpy allows: a load of a
+model waits for it.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +16,36 @@ from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS
 
 Bytes = NDArray[np.uint8]
 
+_UNITS: Final = {1: "u1", 2: "<u2", 4: "<u4"}
+
 
 def fields(codes: Bytes, bits: int) -> Bytes:
-    """Codes of `bits` bits: that of column j * bits + i is field j of word i."""
+    """Codes of 2, 4 or 8 bits: that of column j * bits + i is field j of word i."""
     rows, steps, columns = codes.shape
-    split = codes.reshape(rows, steps, columns // bits, bits)
-    return _word_planes(split, [bits * field for field in range(columns // bits)])
+    # The codes of one field, one for each word, are a unit; units that share their bytes are
+    # joined, and then the bytes of each word brought together.
+    unit = np.dtype(f"<u{bits}")
+    in_byte = 8 // bits
+    units = np.ascontiguousarray(codes).view(unit).reshape(rows, steps, -1)
+    joined = units[..., ::in_byte].copy()
+    for place in range(1, in_byte):
+        joined |= units[..., place::in_byte] << unit.type(bits * place)
+    words = joined.view(np.uint8).reshape(rows, steps, 4, columns * bits // 32)
+    return byte_plane(words.swapaxes(-1, -2).reshape(rows, steps, -1), 4)
 
 
 def nibbles(codes: Bytes) -> Bytes:
     """Codes of four bits: column 8 * j + 4 * h + i is at bit 8 * j + 4 * h of word i."""
-    return _word_planes(codes.reshape(*codes.shape[:2], 8, 4), [4 * field for field in range(8)])
+    return fields(codes, 4)
 
 
 def pairs(codes: Bytes) -> Bytes:
     """Codes of two bits: column 8 * j + 4 * u + r is at bit 8 * j + 2 * r of word u."""
-    split = codes.reshape(*codes.shape[:2], 4, 2, 4).swapaxes(-1, -2)
-    shifts = [8 * field + 2 * place for field in range(4) for place in range(4)]
-    return _word_planes(split.reshape(*codes.shape[:2], 16, 2), shifts)
+    rows, steps, _ = codes.shape
+    four = np.ascontiguousarray(codes).view("<u4")
+    four = (four | four >> np.uint32(6)) & np.uint32(0x000F000F)
+    joined = (four | four >> np.uint32(12)).astype(np.uint8).reshape(rows, steps, 4, 2)
+    return byte_plane(joined.swapaxes(-1, -2).reshape(rows, steps, -1), 4)
 
 
 def bits_of_columns(codes: Bytes) -> Bytes:
@@ -46,14 +61,7 @@ def half_plane(halves: Bytes) -> Bytes:
 def byte_plane(entries: Bytes, size: int) -> Bytes:
     """Entries of `size` bytes; where there are several for a step, planes one after another."""
     rows, steps, total = entries.shape
-    split = entries.reshape(rows // BLOCK_ROWS, BLOCK_ROWS, steps, total // size, size)
-    moved = split.transpose(0, 2, 3, 1, 4)
-    return moved.reshape(rows // BLOCK_ROWS, steps, total * BLOCK_ROWS)
-
-
-def _word_planes(codes: Bytes, shifts: list[int]) -> Bytes:
-    """Codes [rows, steps, fields, words], field f shifted to bit `shifts[f]` of its word."""
-    words = np.zeros((*codes.shape[:2], codes.shape[3]), "<u4")
-    for field, shift in enumerate(shifts):
-        words |= codes[:, :, field].astype(np.uint32) << np.uint32(shift)
-    return byte_plane(words.view(np.uint8), 4)
+    units = np.ascontiguousarray(entries).view(_UNITS[size])
+    split = units.reshape(rows // BLOCK_ROWS, BLOCK_ROWS, steps, total // size)
+    moved = np.ascontiguousarray(split.transpose(0, 2, 3, 1))
+    return moved.view(np.uint8).reshape(rows // BLOCK_ROWS, steps, total * BLOCK_ROWS)
