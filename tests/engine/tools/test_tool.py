@@ -44,8 +44,18 @@ def test_what_may_be_left_out() -> None:
     ("entry", "message"),
     [
         (5, "tools[1] must be an object, found 5"),
-        (None, "tools[1] must be an object, found nothing"),
-        ({"type": "web_search"}, "tools[1] must have the type 'function', found 'web_search'"),
+        (None, "tools[1] must be an object, found null"),
+        (True, "tools[1] must be an object, found true"),
+        ({"type": None}, "tools[1] must have the type 'function', found null"),
+        ({"function": None}, "tools[1] must have an object `function`, found null"),
+        (
+            {"function": {"name": None}},
+            "tools[1] must have a non-empty string `function.name`, found null",
+        ),
+        (
+            {"type": "web_search"},
+            "tools[1] must have the type 'function', found the string 'web_search'",
+        ),
         ({"type": "function"}, "tools[1] must have an object `function`, found nothing"),
         ({"function": []}, "tools[1] must have an object `function`, found an array"),
         (
