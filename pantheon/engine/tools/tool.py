@@ -71,8 +71,9 @@ def read_tools(entries: Sequence[object]) -> tuple[Tool, ...]:
 def _read(index: int, entry: object) -> Tool:
     if not isinstance(entry, Mapping):
         raise InvalidTools(index, f"must be an object, found {_kind(entry)}")
-    kind = entry.get("type", "function")
-    if kind != "function":
+    kind = entry.get("type")
+    # A null member counts as absent, as everywhere in a request.
+    if kind not in (None, "function"):
         raise InvalidTools(index, f"must have the type 'function', found {_kind(kind)}")
     function = entry.get("function", _ABSENT)
     if not isinstance(function, Mapping):
