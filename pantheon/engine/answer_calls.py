@@ -75,6 +75,11 @@ class AnswerCalls:
         closing = self._parser.closing_text()
         return closing if closing or self.calls or self._open else None
 
+    @property
+    def ends_in_whitespace(self) -> bool:
+        """Whether the content so far does."""
+        return bool(self._raw) and self._raw[-1][-1:].isspace()
+
     def push(self, text: str) -> list[Text | CallDelta]:
         """Take more content."""
         self._raw.append(text)
