@@ -70,7 +70,7 @@ MINI = '<function name="write_file"><param name="path">a</param>'
             CONTENT + "x\n</parameter>\n<parameter=mode>\n12",
             {"path": "a", "content": "x", "mode": 12},
         ),
-        (QWEN, CONTENT + "x\n</parameter>\n</function>", {"path": "a", "content": "x"}),
+        (QWEN, CONTENT + "x\n</parameter>\n</function", {"path": "a", "content": "x"}),
         (QWEN, CONTENT + "x\n</parameter>\n</function>\n", None),
         (JSON, "", None),
         (JSON, '```json\n{"function": "ping", "arguments": ', None),
