@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, Final
 
+from pantheon.engine.tools.json_expect import Expect
 from pantheon.engine.tools.json_reader import MAX_DEPTH, JsonReader
 from pantheon.engine.tools.schema_types import argument_types
 from pantheon.engine.tools.typed_value import ValueTyping
@@ -15,15 +15,7 @@ from pantheon.engine.tools.typed_value import ValueTyping
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 
 
-class _Expect(Enum):
-    START = "start"
-    KEY = "key or end"
-    COLON = "colon"
-    VALUE = "value"
-    COMMA = "comma or end"
-
-
-_CLOSABLE: Final = (_Expect.KEY, _Expect.COMMA)
+_CLOSABLE: Final = (Expect.KEY, Expect.COMMA)
 
 
 class ArgumentsReader:
@@ -36,7 +28,7 @@ class ArgumentsReader:
     def __init__(self, parameters: Mapping[str, Any] | bool) -> None:
         """Read arguments for a tool's schema."""
         self._parameters = parameters
-        self._expect = _Expect.START
+        self._expect = Expect.START
         self._reader: JsonReader | None = None
         """Reads a key where `_typing` is None, else that key's value."""
         self._typing: ValueTyping | None = None
@@ -88,24 +80,24 @@ class ArgumentsReader:
 
     def _read_mark(self, mark: str, at: int, result: list[str]) -> int:
         expect = self._expect
-        if expect is _Expect.VALUE:
+        if expect is Expect.VALUE:
             self._typing = ValueTyping(argument_types(self._parameters, self._key))
             self._is_streaming = self._typing.streams(mark)
             self._reader = JsonReader(depth=MAX_DEPTH - 1)
             return at
-        if expect is _Expect.KEY and mark in "\"'":
+        if expect is Expect.KEY and mark in "\"'":
             self._reader = JsonReader(multiline=False)
             return at
-        if expect is _Expect.START and mark == "{":
+        if expect is Expect.START and mark == "{":
             self._put(mark, result)
-            self._expect = _Expect.KEY
-        elif expect is _Expect.COLON and mark == ":":
+            self._expect = Expect.KEY
+        elif expect is Expect.COLON and mark == ":":
             self._put(mark, result)
-            self._expect = _Expect.VALUE
-        elif expect is _Expect.COMMA and mark == ",":
+            self._expect = Expect.VALUE
+        elif expect is Expect.COMMA and mark == ",":
             self._drops = False
             self._held = [mark]
-            self._expect = _Expect.KEY
+            self._expect = Expect.KEY
         elif expect in _CLOSABLE and mark == "}":
             self._drops = False
             self._held = []
@@ -147,7 +139,7 @@ class ArgumentsReader:
         self.keys[key] = None
         if not self.invalid:
             self.path = key
-        self._expect = _Expect.COLON
+        self._expect = Expect.COLON
 
     def _end_value(self, typing: ValueTyping, written: str, result: list[str]) -> None:
         if not self._is_streaming and not self.invalid:
@@ -155,4 +147,4 @@ class ArgumentsReader:
         if not self.invalid:
             self.path = None
         self._typing = None
-        self._expect = _Expect.COMMA
+        self._expect = Expect.COMMA

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from pantheon.engine.tools.json_arguments import ArgumentsReader
+from pantheon.engine.tools.json_expect import Expect
 from pantheon.engine.tools.json_reader import JsonReader, json_value
 from pantheon.engine.tools.prose import WHITESPACE
 from pantheon.engine.tools.tool import Tool
@@ -29,14 +30,6 @@ class CallState(Enum):
     """It is no call."""
     FAILED = "failed"
     """It is a call that cannot be completed, and no part of what follows."""
-
-
-class _Expect(Enum):
-    START = "start"
-    KEY = "key or end"
-    COLON = "colon"
-    VALUE = "value"
-    COMMA = "comma or end"
 
 
 class _Role(Enum):
@@ -75,7 +68,7 @@ class JsonCallReader:
         self.unread = ""
         """What was taken before the place where it failed and belongs to what follows."""
         self._level = 0
-        self._expect = _Expect.START
+        self._expect = Expect.START
         self._key = ""
         self._role = _Role.KEY
         self._value: JsonReader | ArgumentsReader | None = None
@@ -117,7 +110,7 @@ class JsonCallReader:
         if self._value is arguments:
             closing = arguments.closing()
             return None if closing is None else closing + braces
-        return braces if self._expect is _Expect.COMMA else None
+        return braces if self._expect is Expect.COMMA else None
 
     def _break(self) -> None:
         """The text is no such object."""
@@ -128,20 +121,20 @@ class JsonCallReader:
 
     def _read_mark(self, mark: str, at: int) -> int:
         expect = self._expect
-        if expect is _Expect.START:
-            self._expect = _Expect.KEY
-        elif expect is _Expect.VALUE:
+        if expect is Expect.START:
+            self._expect = Expect.KEY
+        elif expect is Expect.VALUE:
             return self._begin_value(mark, at)
-        elif expect is _Expect.COLON and mark == ":":
-            self._expect = _Expect.VALUE
-        elif expect is _Expect.COMMA and mark == ",":
-            self._expect = _Expect.KEY
-        elif expect in (_Expect.KEY, _Expect.COMMA) and mark == "}":
+        elif expect is Expect.COLON and mark == ":":
+            self._expect = Expect.VALUE
+        elif expect is Expect.COMMA and mark == ",":
+            self._expect = Expect.KEY
+        elif expect in (Expect.KEY, Expect.COMMA) and mark == "}":
             self._close_level()
-        elif expect is _Expect.KEY and mark in "\"'":
+        elif expect is Expect.KEY and mark in "\"'":
             self._begin(_Role.KEY)
             return at
-        elif mark == "{" and expect is _Expect.KEY and not self._key and not self.has_extra_brace:
+        elif mark == "{" and expect is Expect.KEY and not self._key and not self.has_extra_brace:
             self.has_extra_brace = True
         else:
             self._break()
@@ -151,7 +144,7 @@ class JsonCallReader:
     def _close_level(self) -> None:
         if self._level:
             self._level -= 1
-            self._expect = _Expect.COMMA
+            self._expect = Expect.COMMA
         elif self.state is CallState.OPEN or (self.tool is not None and self.invalid):
             self.state = CallState.CLOSED
         else:
@@ -166,7 +159,7 @@ class JsonCallReader:
     def _begin_value(self, mark: str, at: int) -> int:
         if self._key == "function" and mark == "{" and not self._level and self.tool is None:
             self._level = 1
-            self._expect = _Expect.KEY
+            self._expect = Expect.KEY
             return at + 1
         if self._key in _ARGUMENTS_KEYS and not self._has_arguments:
             self._has_arguments = True
@@ -196,7 +189,7 @@ class JsonCallReader:
             self._break()
         elif value.done:
             self._value = None
-            self._expect = _Expect.COLON if self._role is _Role.KEY else _Expect.COMMA
+            self._expect = Expect.COLON if self._role is _Role.KEY else Expect.COMMA
             if isinstance(value, JsonReader):
                 self._end_value("".join(self._pieces), is_valid=not value.invalid)
         return at
