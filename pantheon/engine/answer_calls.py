@@ -42,6 +42,7 @@ class AnswerCalls:
             the closing text is added.
         calls: those that are complete.
         error: the first call that will not be completed.
+        completes: whether the content so far is, with a closing text, a call as it must be.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class AnswerCalls:
         self.compelled = compelled
         self.calls: list[ToolCall] = []
         self.error: ToolCallError | None = None
+        self.completes: Callable[[str, str], bool] = lambda written, closing: True
         self._parser = parser
         self._open: _Open | None = None
         self._remember = remember
@@ -68,10 +70,15 @@ class AnswerCalls:
         self._texts: list[str] = []
 
     @property
-    def may_end(self) -> bool:
-        """Whether a compelled answer may end here: a call is complete or can be completed."""
+    def closing_text(self) -> str | None:
+        """What completes the call here, empty where one is complete; None where nothing does."""
         closing = self._parser.closing_text()
-        return closing is not None and bool(closing or self.calls or self._open)
+        return closing if closing or self.calls or self._open else None
+
+    @property
+    def ends_in_whitespace(self) -> bool:
+        """Whether the content so far does."""
+        return bool(self._raw) and self._raw[-1][-1:].isspace()
 
     def push(self, text: str) -> list[Text | CallDelta]:
         """Take more content."""
@@ -85,9 +92,11 @@ class AnswerCalls:
             cut: by a limit, and not because the model was done.
         """
         found: list[Text | CallDelta] = []
-        if self.compelled and not cut and (closing := self._parser.closing_text()):
+        closing = self._parser.closing_text() if self.compelled and not cut else None
+        if closing and self.completes("".join(self._raw), closing):
             found = self.push(closing)
-        found += [delta for event in self._parser.finish() if (delta := self._delta(event))]
+        events = self._parser.finish(compelled=self.compelled)
+        found += [delta for event in events if (delta := self._delta(event))]
         self._remember("".join(self._texts), self.calls, "".join(self._raw))
         return found
 

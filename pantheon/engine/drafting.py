@@ -80,10 +80,14 @@ class Drafting:
         self.untold: list[int] = []
 
     @property
-    def awaits(self) -> bool:
-        """Whether what is on its way must be read before the next step: drafts are in it, or
-        can follow it."""
-        return bool(self._guess or self._drafts)
+    def guesses(self) -> bool:
+        """Whether something is guessed to follow the latest token."""
+        return bool(self._guess)
+
+    @property
+    def verifies(self) -> bool:
+        """Whether drafts are on their way, which must be read before the next step."""
+        return bool(self._drafts)
 
     def draft(self, most: int) -> tuple[int, ...]:
         """Draft at most so many tokens that follow the latest one, for the step to come.

@@ -45,7 +45,12 @@ class Generation:
         """True when what comes next depends on a token that is not read yet."""
         if self.constraint is not None and not self.constraint.free_ahead:
             return True
-        return self.drafting is not None and self.drafting.awaits
+        return self.drafting is not None and self.drafting.verifies
+
+    @property
+    def guesses(self) -> bool:
+        """True when its next tokens can be drafted, once every token is read."""
+        return self.drafting is not None and self.drafting.guesses
 
     def confirms_draft(self, index: int) -> bool:
         """Whether a draft was what plain decoding takes; see `Drafting.confirms`."""

@@ -48,6 +48,15 @@ class InFlight:
             for generation, _ in samples
         )
 
+    @property
+    def can_be_drafted(self) -> bool:
+        """True when drafts could follow the tokens of some generation."""
+        return any(
+            generation.guesses and not generation.sequence.over
+            for samples, _ in self._parts
+            for generation, _ in samples
+        )
+
     def read(self) -> Iterator[tuple[Generation, list[SampledToken]]]:
         """Wait for the tokens; for each generation its own: one, and one for each draft."""
         for samples, tokens in self._parts:

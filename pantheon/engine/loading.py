@@ -13,13 +13,14 @@ from pantheon.engine.admission import memory_need
 from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
-from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
+from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
 from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.memory import Level
-from pantheon.engine.model import ModelConfig, WeightReader, architecture_of, native_missing
+from pantheon.engine.model import WeightReader, architecture_of, native_missing
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.runner import PREFILL_CHUNK, Runner, decode_batch
@@ -148,13 +149,19 @@ def _load(
     runner.compile(progress)
     slots = ReferencePool(capacity.checkpoints) if capacity.checkpoints else None
     cache = PrefixCache(PagePool(capacity.pages, capacity.page_size), slots)
-    entries = _draft_entries(config.speculation, dimensions, capacity.rows, progress)
+    draft_plan = plan_drafts(
+        config.speculation,
+        entries=decode_batch(capacity.rows),
+        is_recurrent=any(dimensions.recurrent),
+        is_mixture=dimensions.moe is not None,
+    )
+    progress(draft_plan.line)
     scheduler = Scheduler(
         rows=capacity.rows,
         queue_depth=config.queue_depth if config.batch_slots else 0,
         chunk=PREFILL_CHUNK,
         cache=cache,
-        entries=entries,
+        entries=draft_plan.entries,
     )
     table = SessionTable(
         max_sessions=sessions,
@@ -206,7 +213,7 @@ def _load(
                 options.reasoning_budget, config.stop_repetition, config.tool_grammar
             ),
             thinking_default=config.thinking_default,
-            speculates=entries > 0,
+            speculates=draft_plan.entries > 0,
         )
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:
@@ -229,33 +236,6 @@ def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -
             missing,
         )
     return missing is None
-
-
-def _draft_entries(
-    speculation: Speculation,
-    dimensions: ModelConfig,
-    rows: int,
-    progress: Callable[[str], None],
-) -> int:
-    """Entries of a decode step if those that no row takes are to hold drafts, else 0.
-
-    A step of dense layers computes them in any case. In a mixture of experts a draft brings
-    experts of its own into the step, and a recurrent state cannot go back from a wrong one.
-    """
-    entries = decode_batch(rows)
-    if speculation is Speculation.NEVER:
-        reason = "PANTHEON_SPECULATION=0"
-    elif any(dimensions.recurrent):
-        reason = "recurrent layers take none"
-    elif entries == 1:
-        reason = "there is one row"
-    elif dimensions.moe is not None and speculation is not Speculation.ALWAYS:
-        reason = "they cost a mixture of experts as much as they may save"
-    else:
-        progress(f"answers are drafted from their conversations in up to {entries - 1} entries")
-        return entries
-    progress(f"answers are decoded without drafts: {reason}")
-    return 0
 
 
 def _read_tokenizer(file: GGUFFile, progress: Callable[[str], None]) -> ChatTokenizer:

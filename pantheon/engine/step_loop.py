@@ -214,12 +214,14 @@ class StepLoop:
 
     def _turn(self, in_flight: InFlight | None) -> InFlight | None:
         """Dispatch the next step and read the one before it; what is in flight now."""
-        if in_flight is not None and in_flight.must_be_read:
+        if in_flight is not None and (
+            in_flight.must_be_read or (self._scheduler.spare and in_flight.can_be_drafted)
+        ):
             self._collect(in_flight)
             in_flight = None
         with self.lock:
             self._refuse_expired()
-            step = self._plan()
+            step = self._plan(all_read=in_flight is None)
             self._announce_admitted()
         following = None if step is None else self._dispatch(step)
         if in_flight is not None:
@@ -237,13 +239,14 @@ class StepLoop:
             with self.lock:
                 self._closing = True
 
-    def _plan(self) -> PlannedStep | None:
+    def _plan(self, *, all_read: bool) -> PlannedStep | None:
+        """Plan a step; drafts follow only tokens that are read."""
         if self._row_limit is not None:
             self._scheduler.row_limit = self._row_limit()
         pace = self.times.pace
         if pace is not None:
             self._scheduler.pace = pace
-        plan = self._scheduler.plan(self._draft)
+        plan = self._scheduler.plan(self._draft) if all_read else self._scheduler.plan()
         if plan is None:
             return None
         chunk = plan.prefill

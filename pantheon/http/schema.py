@@ -16,6 +16,8 @@ from pantheon.http.errors import RequestRefused
 
 _DOCUMENT_URI: Final = "urn:pantheon:openapi"
 _MAX_MESSAGE: Final = 400
+_PATTERN_WORDS: Final = "x-pantheon-pattern"
+"""What strings of a pattern are, for people."""
 _JSON_TYPES: Final[Mapping[type[Any], str]] = {
     type(None): "null",
     bool: "boolean",
@@ -117,7 +119,10 @@ def _rule(error: ValidationError) -> str:
         case "maximum":
             return f"expected a number of at most {value}, got {_shown(instance)}"
         case keyword:
-            return f"expected a value with {keyword} {_shown(value)}, got {_shown(instance)}"
+            rule = f"a value with {keyword} {_shown(value)}"
+            if keyword == "pattern" and isinstance(error.schema, Mapping):
+                rule = error.schema.get(_PATTERN_WORDS, rule)
+            return f"expected {rule}, got {_shown(instance)}"
 
 
 def _as_list(error: ValidationError) -> list[str]:

@@ -13,7 +13,7 @@ GREEDY = RowSampling(0.0, 1.0, 0, 0)
 def _decode(device: StubDevice, *positions: int) -> list[int]:
     rows = len(positions)
     tokens = device.decode(
-        range(rows), positions, [()] * rows, [GREEDY] * rows, [None] * rows
+        range(rows), positions, [()] * rows, [GREEDY] * rows, [None] * rows, [None] * rows, ()
     ).read()
     return [token.id for token in tokens]
 
@@ -27,7 +27,7 @@ def test_tokens_are_those_of_the_text_by_position() -> None:
 def test_steps_follow_one_another_and_none_ends_before_its_time() -> None:
     device = StubDevice([5], rows=1, step_seconds=0.02)
     began = time.perf_counter()
-    steps = [device.decode([0], [0], [()], [GREEDY], [None]) for _ in range(5)]
+    steps = [device.decode([0], [0], [()], [GREEDY], [None], [None], ()) for _ in range(5)]
     assert time.perf_counter() - began < 0.02, "a dispatch does not wait"
     steps[-1].read()
     assert time.perf_counter() - began >= 0.1

@@ -72,7 +72,7 @@ def test_a_compelled_call_that_can_be_closed_is_closed_at_the_end() -> None:
     """Reference: the serve appends the closing text."""
     calls = _calls(compelled=True)
     calls.push(_OPEN)
-    assert calls.may_end
+    assert calls.closing_text is not None
     deltas = calls.finish(cut=False)
     assert [call.name for call in calls.calls] == ["write"]
     assert isinstance(deltas[-1], ToolCallClosed)
@@ -101,7 +101,7 @@ def test_a_compelled_answer_may_not_end_before_a_call_that_can_be_closed() -> No
     seen = []
     for text in ("", "<tool_call>\n", "<function=write>\n", "<parameter=path>\n", "a"):
         calls.push(text)
-        seen.append(calls.may_end)
+        seen.append(calls.closing_text is not None)
     assert seen == [False, False, False, True, True]
 
 

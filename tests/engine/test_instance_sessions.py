@@ -14,17 +14,21 @@ from pantheon.engine.errors import (
     SessionCapacity,
 )
 from pantheon.engine.events import Failed, Finished, TextDelta
+from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.instance import ModelInstance
 from pantheon.engine.loading import load_instance
 from pantheon.engine.requests import CompletionRequest, Sampling
+from pantheon.engine.tokenizer import Tokenizer, Vocabulary
 from tests.golden import golden_file
 
 _WAIT_S = 60.0
 _MODEL = "llama-smollm"
+_FILE = golden_file(f"models/{_MODEL}-f32.gguf")
+_TOKENIZER = Tokenizer(Vocabulary.from_metadata(GGUFFile(_FILE).metadata))
 
 
 def _load(**changes: object) -> ModelInstance:
-    options = ModelOptions(golden_file(f"models/{_MODEL}-f32.gguf"), name="tiny", max_sessions=2)
+    options = ModelOptions(_FILE, name="tiny", max_sessions=2)
     config = EngineConfig(models=(), backend="cpu", build="unknown", **changes)  # type: ignore[arg-type]
     return load_instance(options, config)
 
@@ -61,9 +65,9 @@ def _ask(
             return text, event
 
 
-def _letters(model: ModelInstance) -> Sampling:
+def _letters() -> Sampling:
     """A greedy choice among single letters, whose text encodes to other, longer tokens."""
-    vocabulary = model._tokenizer.vocabulary
+    vocabulary = _TOKENIZER.vocabulary
     letters = [vocabulary.tokens.index(letter) for letter in "the"]
     return Sampling(temperature=5.0, seed=3, logit_bias=tuple((t, 100.0) for t in letters))
 
@@ -72,11 +76,11 @@ def test_an_answer_that_encodes_to_other_tokens_is_found_again(model: ModelInsta
     """Matched text by text: the sampled tokens stand in the next prompt, or the cache would be
     lost without a word."""
     question = {"role": "user", "content": "spell the"}
-    text, first = _ask(model, [question], "letters", sampling=_letters(model))
-    encoded = model._tokenizer.encode(text, special=False)
+    text, first = _ask(model, [question], "letters", sampling=_letters())
+    encoded = _TOKENIZER.encode(text, special=False)
     assert len(encoded) < first.usage.completion_tokens, "its text has a shorter encoding"
     following = [question, {"role": "assistant", "content": text}, question]
-    _, second = _ask(model, following, "letters", sampling=_letters(model))
+    _, second = _ask(model, following, "letters", sampling=_letters())
     held = first.usage.prompt_tokens + first.usage.completion_tokens - 1
     assert second.usage.cached_tokens == first.usage.kv_used == held
     model.release_session("letters")
@@ -84,9 +88,9 @@ def test_an_answer_that_encodes_to_other_tokens_is_found_again(model: ModelInsta
 
 def test_an_answer_that_was_edited_is_not_taken_for_the_sampled_one(model: ModelInstance) -> None:
     question = {"role": "user", "content": "spell the"}
-    text, first = _ask(model, [question], "edited", sampling=_letters(model))
+    text, first = _ask(model, [question], "edited", sampling=_letters())
     following = [question, {"role": "assistant", "content": "!" + text[1:]}, question]
-    _, second = _ask(model, following, "edited", sampling=_letters(model))
+    _, second = _ask(model, following, "edited", sampling=_letters())
     assert second.usage.cached_tokens == first.usage.prompt_tokens
     model.release_session("edited")
 

@@ -13,9 +13,11 @@ from pantheon.engine.events import Failed, Finished, TextDelta
 from pantheon.engine.instance import ModelInstance
 from pantheon.engine.loading import load_instance
 from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling
+from tests.engine.tokenizer.vocabularies import golden_tokenizer
 from tests.golden import golden_file
 
 _WAIT_S = 60.0
+_VOCABULARY = golden_tokenizer("tiny-phi3").vocabulary
 _QUESTION = {"role": "user", "content": "spell the word"}
 
 
@@ -48,7 +50,7 @@ def test_an_answer_is_found_again_however_it_begins(
 ) -> None:
     """With the space that its text is encoded with, or without one; its bytes are those of its
     log-probabilities (reference, `cached_tokens`, `logprobs`)."""
-    tokens = [model._vocabulary.tokens.index(piece) for piece in pieces]
+    tokens = [_VOCABULARY.tokens.index(piece) for piece in pieces]
     sampling = Sampling(temperature=5.0, seed=3, logit_bias=tuple((t, 100.0) for t in tokens))
     session = "".join(pieces)
     deltas, first = _ask(

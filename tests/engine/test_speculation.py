@@ -76,8 +76,8 @@ _REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _load(name: str, speculation: Speculation) -> ModelInstance:
-    options = ModelOptions(golden_file(f"models/{name}-f32.gguf"), name="tiny", max_sessions=2)
+def _load(speculation: Speculation) -> ModelInstance:
+    options = ModelOptions(golden_file("models/llama-smollm-f32.gguf"), max_sessions=2)
     config = EngineConfig(
         models=(),
         backend="cpu",
@@ -90,10 +90,7 @@ def _load(name: str, speculation: Speculation) -> ModelInstance:
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[tuple[ModelInstance, ModelInstance]]:
-    loaded = (
-        _load("llama-smollm", Speculation.NEVER),
-        _load("llama-smollm", Speculation.WHERE_IT_PAYS),
-    )
+    loaded = (_load(Speculation.NEVER), _load(Speculation.WHERE_IT_PAYS))
     yield loaded
     for model in loaded:
         model.close()
@@ -132,21 +129,3 @@ def test_the_answer_is_that_of_plain_decoding(
         assert _told(_events(drafted, _REQUESTS[kind])) == _told(expected)
     lines = [record.getMessage() for record in caplog.records]
     assert any("drafted tokens were right" in line for line in lines) or kind == "stop", lines
-
-
-@pytest.mark.parametrize(
-    ("name", "speculation", "line"),
-    [
-        ("llama-smollm", Speculation.NEVER, "without drafts: PANTHEON_SPECULATION=0"),
-        ("llama-smollm", Speculation.WHERE_IT_PAYS, "drafted from their conversations in up to 7"),
-        ("qwen35", Speculation.ALWAYS, "without drafts: recurrent layers take none"),
-        ("qwen3moe", Speculation.WHERE_IT_PAYS, "without drafts: they cost a mixture of experts"),
-        ("qwen3moe", Speculation.ALWAYS, "drafted from their conversations in up to 7"),
-    ],
-)
-def test_the_log_says_whether_answers_are_drafted(
-    name: str, speculation: Speculation, line: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, "pantheon.engine.loading"):
-        _load(name, speculation).close()
-    assert any(line in record.getMessage() for record in caplog.records)

@@ -80,6 +80,7 @@ def test_message_that_the_reference_takes_is_valid(
         ({"minimum": 1}, 0, "expected a number of at least 1, got 0"),
         ({"maximum": 1}, 2, "expected a number of at most 1, got 2"),
         ({"pattern": "^a$"}, "b", 'expected a value with pattern "^a$", got "b"'),
+        ({"pattern": "^a$", "x-pantheon-pattern": "an a"}, "b", 'expected an a, got "b"'),
         (
             {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]},
             {},
@@ -90,6 +91,14 @@ def test_message_that_the_reference_takes_is_valid(
 def test_every_rule_has_words(schema: dict[str, Any], value: Any, message: str) -> None:
     (error,) = Draft202012Validator(schema).iter_errors(value)
     assert describe(error) == message
+
+
+def test_a_bad_name_of_a_tool_is_refused_in_words(schemas: RequestSchemas) -> None:
+    """Reference, 400: no regular expression for people to read."""
+    tools = [{"type": "function", "function": {"name": "a<b"}}]
+    with pytest.raises(RequestRefused) as caught:
+        schemas.check("create_chat_completion", {"messages": [{}], "tools": tools})
+    assert "tools[0].function.name: expected a name without control characters" in str(caught.value)
 
 
 def test_message_is_bounded() -> None:

@@ -176,12 +176,13 @@ def test_kv_cap(server: Server) -> None:
     assert plain(server, "x")["usage"]["kv_cap"] == model["context_window"]
 
 
+TOOL = {"type": "function", "function": {"name": "ping"}}
 STATUSES = [
     ("words 1", {"response_format": JSON}, "applied"),
     ("words 1", {"response_format": {"type": "text"}}, "applied"),
     ("words 1", {"response_format": {"type": "json_schema"}}, "schema_downgraded"),
-    ("words 1", {"response_format": JSON, "tools": [{}]}, "ignored_tools_present"),
-    ("words 1", {"response_format": JSON, "tools": [{}], "tool_choice": "none"}, "applied"),
+    ("words 1", {"response_format": JSON, "tools": [TOOL]}, "ignored_tools_present"),
+    ("words 1", {"response_format": JSON, "tools": [TOOL], "tool_choice": "none"}, "applied"),
     ("words 1", {"response_format": JSON, "tools": []}, "applied"),
     ("words 1", {"response_format": {"type": "grammar"}}, "ignored_unknown_type"),
     ("words 1", {"response_format": {}}, "ignored_unknown_type"),

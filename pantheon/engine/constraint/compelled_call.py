@@ -16,7 +16,8 @@ class CompelledCall:
     """The content is one call.
 
     Without a grammar the model writes what it likes, but cannot end the answer before a call is
-    there or could be closed. With one it may end inside the call where the call could be closed.
+    there or could be closed. With one it may end inside the call where closing it gives a call that
+    the grammar takes.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class CompelledCall:
             think: how the model's template writes think blocks, or None.
         """
         self._grammar = grammar
+        self._start = None if grammar is None else grammar.copy()
         self._answer = answer
         self._calls = calls
+        calls.completes = self._completes
         self._end_tokens = end_tokens
         size = len(tokenizer.vocabulary)
         tags = {think.open_id, think.close_id} if think is not None else set()
@@ -57,16 +60,32 @@ class CompelledCall:
     def mask(self) -> TokenMask | None:
         if self._grammar is None:
             return None if self._may_end else self._others
-        return self._with_ends(self._grammar.mask)
+        return self._with_ends(self._grammar.mask, may_end=self._may_end)
 
     @property
     def _may_end(self) -> bool:
         # A character that breaks off would be text that the closing text does not follow.
-        return self._answer.between_characters and self._calls.may_end
+        if not self._answer.between_characters:
+            return False
+        closing = self._calls.closing_text
+        if closing is None:
+            return False
+        if not closing:
+            # Templates leave it out: the next prompt would not continue what is cached.
+            return not self._calls.ends_in_whitespace
+        return self._grammar is None or self._grammar.completed_by(closing)
 
-    def _with_ends(self, mask: TokenMask) -> TokenMask:
+    def _completes(self, written: str, closing: str) -> bool:
+        if self._grammar is None or self._start is None:
+            return True
+        if self._answer.stopped:
+            # The text ends before what the grammar took.
+            return self._start.completed_by(written + closing)
+        return self._grammar.completed_by(closing)
+
+    def _with_ends(self, mask: TokenMask, *, may_end: bool) -> TokenMask:
         mask = mask & self._others
-        return mask | self._ends if self._may_end else mask
+        return mask | self._ends if may_end else mask
 
     @property
     def start_mask(self) -> TokenMask | None:
@@ -99,7 +118,9 @@ class CompelledCall:
         """As if the answer might end, or not, where it may now, or not."""
         if self._grammar is None:
             return [self.mask] * len(tokens)
-        return [self._with_ends(mask) for mask in self._grammar.foresee(tokens)]
+        may_end = self._may_end
+        masks = self._grammar.foresee(tokens)
+        return [self._with_ends(mask, may_end=may_end) for mask in masks]
 
     def accept(self, token_id: int, text: str) -> None:
         if self._grammar is not None and token_id not in self._end_tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -74,31 +75,53 @@ class KeptGrammars:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._lock = threading.Lock()
-        self._compiled: OrderedDict[str, Compiled] = OrderedDict()
+        self._compiled: OrderedDict[str, Future[Compiled]] = OrderedDict()
 
     def start(self, key: str, compile_it: Callable[[], Compiled]) -> Grammar:
         """A grammar at its beginning.
 
+        Only who wants the same grammar waits for one that is being compiled.
+
         Args:
             key: what the grammar is made from.
-            compile_it: called if no grammar is kept under the key; what it raises is passed on.
+            compile_it: called if no grammar is kept under the key; what it raises is passed on,
+                and kept too if it is `UnsupportedSchema`.
 
         Raises:
             UnsupportedSchema: no token can begin such an answer.
         """
         with self._lock:
             compiled = self._compiled.get(key)
+            is_new = compiled is None
             if compiled is None:
-                compiled = compile_it()
-                self._compiled[key] = compiled
+                compiled = self._compiled[key] = Future()
                 if len(self._compiled) > _CACHED_GRAMMARS:
                     self._compiled.popitem(last=False)
             self._compiled.move_to_end(key)
-            matcher = compiled.matcher.deep_copy()
-        grammar = Grammar(matcher, self._tokenizer, relaxed=compiled.relaxed)
+        if is_new:
+            self._compile(key, compiled, compile_it)
+        kept = compiled.result()
+        with self._lock:
+            matcher = kept.matcher.deep_copy()
+        grammar = Grammar(matcher, self._tokenizer, relaxed=kept.relaxed)
         if grammar.dead:
             raise UnsupportedSchema("no token of the model's vocabulary can begin such an answer")
         return grammar
+
+    def _compile(
+        self, key: str, compiled: Future[Compiled], compile_it: Callable[[], Compiled]
+    ) -> None:
+        try:
+            compiled.set_result(compile_it())
+        except UnsupportedSchema as error:
+            compiled.set_exception(error)
+        except BaseException as error:
+            # Those who wait are told; the next one tries again.
+            with self._lock:
+                if self._compiled.get(key) is compiled:
+                    del self._compiled[key]
+            compiled.set_exception(error)
+            raise
 
 
 class _Vocabulary:

@@ -33,6 +33,9 @@ class Grammar:
         self._matcher = matcher
         self._tokenizer = tokenizer
         self._vocabulary = len(tokenizer.vocabulary)
+        self._end = min(tokenizer.vocabulary.end_ids, default=self._vocabulary)
+        # The same text is asked for after each token of a string.
+        self._latest: tuple[str, list[int]] = ("", [self._end])
         self.complete = False
         """Whether the grammar is at its end, so that nothing may follow."""
         self.dead = False
@@ -68,15 +71,27 @@ class Grammar:
             masks.append(mask)
         return masks
 
+    def completed_by(self, text: str) -> bool:
+        """Whether a text brings the grammar to its end; no state changes."""
+        if self.dead or self.complete:
+            return self.complete and not text
+        if text != self._latest[0]:
+            self._latest = (text, [*self._encoded(text), self._end])
+        tokens = self._latest[1]
+        return self._matcher.validate_tokens(tokens) == len(tokens)
+
     def accept_text(self, text: str) -> None:
         """Take text that is only part of a token, in tokens of its own."""
-        self._accept(self._tokenizer.encode(text, special=False, continued=True))
+        self._accept(self._encoded(text))
 
     def line_breaks(self, most: int) -> TokenMask:
         """Tokens of nothing but 1 to `most` line breaks, which may stand before the text."""
         texts = ("\n" * count for count in range(1, most + 1))
-        encoded = (self._tokenizer.encode(text, special=False, continued=True) for text in texts)
+        encoded = map(self._encoded, texts)
         return mask_of((tokens[0] for tokens in encoded if len(tokens) == 1), self._vocabulary)
+
+    def _encoded(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, special=False, continued=True)
 
     def _accept(self, tokens: list[int]) -> None:
         for token in tokens:

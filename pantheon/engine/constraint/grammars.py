@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from llguidance import LLMatcher
 
+from pantheon.engine.constraint.allowance import Allowance
 from pantheon.engine.constraint.compiler import (
     JSON_OPTIONS,
     Compiled,
@@ -16,7 +17,13 @@ from pantheon.engine.constraint.compiler import (
     KeptGrammars,
 )
 from pantheon.engine.constraint.grammar import Grammar
+from pantheon.engine.constraint.json_rules import JsonRules
+from pantheon.engine.constraint.json_text import JsonText
+from pantheon.engine.constraint.lark import LarkGrammar
 from pantheon.engine.constraint.schema import UnsupportedSchema, mixes_bounds, object_schema
+from pantheon.engine.constraint.schema_graph import SchemaGraph
+
+_ANY_OBJECT: Final = {"type": "object"}
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +45,20 @@ class JsonGrammars:
         Raises:
             UnsupportedSchema: no grammar can be made from the schema, or it is too costly.
         """
+        if schema is None:
+            return self._kept.start("", self._any_object)
         text = object_schema(schema)
         return self._kept.start(text, lambda: self._compile(text))
+
+    def _any_object(self) -> Compiled:
+        """A matcher for any object, as deep and with numbers as long as readers take."""
+        grammar, graph = LarkGrammar(), SchemaGraph(_ANY_OBJECT, Allowance())
+        rules = JsonRules(grammar, JsonText())
+        start = rules.value(graph, graph.add((_ANY_OBJECT,))).outermost
+        rules.write()
+        optional_space = '" "? ' if self._compiler.tokenizer.vocabulary.space_prefix else ""
+        grammar.add(f"start: {optional_space}{start}")
+        return Compiled(self._compiler.compile(LLMatcher.grammar_from_lark(grammar.source)))
 
     def _compile(self, schema: str) -> Compiled:
         """A matcher for a schema, and whether it lets through what the schema does not."""

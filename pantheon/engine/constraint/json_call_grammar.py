@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from pantheon.engine.constraint.json_rules import JsonRules
+from pantheon.engine.constraint.json_text import GAP, JsonText
 from pantheon.engine.constraint.lark import LarkGrammar, escaped, literal
-from pantheon.engine.constraint.tool_arguments import Argument, ToolArguments
+from pantheon.engine.constraint.tool_arguments import ToolArguments
 
-_GAP: Final = r"( |\n {0,8})?"
-"""What may stand between two tokens: see `JSON_OPTIONS`."""
-_COLON: Final = f"{_GAP}:{_GAP}"
+_COLON: Final = f"{GAP}:{GAP}"
 
 
 def json_call(grammar: LarkGrammar, tools: Mapping[str, ToolArguments], *, begun: bool) -> str:
@@ -24,35 +24,21 @@ def json_call(grammar: LarkGrammar, tools: Mapping[str, ToolArguments], *, begun
     Returns:
         What the grammar starts with.
     """
-    opener = grammar.terminal(f'{escaped("{")}{_GAP}"(function|name)"{_COLON}')
-    key = grammar.terminal(f'{_GAP},{_GAP}"arguments"{_COLON}')
+    opener = grammar.terminal(f'{escaped("{")}{GAP}"(function|name)"{_COLON}')
+    key = grammar.terminal(f'{GAP},{GAP}"arguments"{_COLON}')
+    rules = JsonRules(grammar, JsonText())
     calls = [
         f"{literal(json.dumps(name, ensure_ascii=False))} {key} "
-        f"{grammar.json_value(_schema(arguments))}"
+        f"{rules.one_of(arguments.graph, arguments.ways).outermost}"
         for name, arguments in tools.items()
     ]
-    end = grammar.terminal(_GAP + escaped("}"))
+    rules.write()
+    end = grammar.terminal(GAP + escaped("}"))
     grammar.add(f"call: {opener} ({' | '.join(calls)}) {end}")
-    return "call" if begun else r'"```json\n" call "\n```" | call'
+    # A closing text ends with the object.
+    return "call" if begun else r'"```json\n" call "\n```"? | call'
 
 
 def json_opener(name: str) -> str:
     """How a call begins, up to its arguments."""
     return f'{{"function": {json.dumps(name, ensure_ascii=False)}, "arguments": '
-
-
-def _schema(arguments: ToolArguments) -> dict[str, Any]:
-    """One schema of all arguments."""
-    definitions: dict[str, Any] = {}
-
-    def part(argument: Argument) -> dict[str, Any]:
-        definitions.update(argument.schema.get("$defs", {}))
-        return {key: value for key, value in argument.schema.items() if key != "$defs"}
-
-    schema = {
-        "type": "object",
-        "properties": {argument.key: part(argument) for argument in arguments.listed},
-        "required": [argument.key for argument in arguments.listed if argument.required],
-        "additionalProperties": arguments.others is not None and part(arguments.others),
-    }
-    return {**schema, "$defs": definitions} if definitions else schema

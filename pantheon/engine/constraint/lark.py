@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
-
-from pantheon.engine.constraint.compiler import JSON_OPTIONS
 
 
 class LarkGrammar:
@@ -15,6 +12,7 @@ class LarkGrammar:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._shared: dict[str, str] = {}
+        self._names = 0
 
     @property
     def source(self) -> str:
@@ -25,21 +23,44 @@ class LarkGrammar:
         """Add a rule, `name: expansion`."""
         self._lines.append(rule)
 
-    def shared(self, prefix: str, expansion: str) -> str:
+    def name(self, prefix: str) -> str:
+        """A new name of a rule."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def shared(self, prefix: str, expansion: str, *, parameter: str = "") -> str:
         """The name of a rule with an expansion, which is added only once."""
         name = self._shared.get(expansion)
         if name is None:
-            name = self._shared[expansion] = f"{prefix}{len(self._shared)}"
-            self.add(f"{name}: {expansion}")
+            name = self._shared[expansion] = self.name(prefix)
+            self.add(f"{name}{parameter}: {expansion}")
         return name
 
-    def json_value(self, schema: dict[str, Any]) -> str:
-        """The name of a rule for JSON text of a value that fits a schema."""
-        return self.shared("json", f"%json {json.dumps({'x-guidance': JSON_OPTIONS, **schema})}")
+    def multiple(self, divisor: int, low: int, high: int) -> str:
+        """The name of a rule for the integers from `low` to `high` that are multiples."""
+        schema = {"type": "integer", "minimum": low, "maximum": high, "multipleOf": divisor}
+        return self.shared("multiple", f"%json {json.dumps(schema)}")
 
-    def terminal(self, expression: str) -> str:
+    def terminal(self, text: str) -> str:
         """The name of a terminal for a regular expression."""
-        return self.shared("T", f"/{expression}/")
+        return self.shared("T", expression(text))
+
+    def sequence(self, *terms: str) -> str:
+        """The name of a terminal for terminals and expressions behind each other."""
+        return self.shared("T", " ".join(terms))
+
+    def difference(self, terminal: str, other: str) -> str:
+        """The name of a terminal for what one terminal matches and another does not."""
+        return self.shared("T", f"{terminal} & ~{other}")
+
+    def choice(self, terms: Sequence[str]) -> str:
+        """The name of a terminal for one of several terms of terminals and expressions."""
+        return self.shared("T", " | ".join(f"({term})" for term in terms))
+
+
+def expression(text: str) -> str:
+    """A regular expression as grammars write it."""
+    return f"/{text}/"
 
 
 def literal(text: str) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
+from pantheon.engine.constraint.json_rules import JsonRules
+from pantheon.engine.constraint.json_text import JsonText
 from pantheon.engine.constraint.lark import LarkGrammar, either, escaped, literal, text_up_to
-from pantheon.engine.constraint.tool_arguments import Argument, ToolArguments
-from pantheon.engine.constraint.value_schema import MAX_INTEGER, MAX_LIST, is_text
+from pantheon.engine.constraint.schema_graph import SchemaGraph
+from pantheon.engine.constraint.shape import MAX_LIST, Schemas, Shape
+from pantheon.engine.constraint.tool_arguments import ToolArguments
 
 _OPEN: Final = "<tool_call>\n"
 _CLOSE: Final = "\n</tool_call>"
@@ -20,14 +23,7 @@ _MAX_LISTED_CHARS: Final = 4096
 
 _KEY: Final = re.compile(r"[^<>\n]{1,256}")
 _ANY_KEY: Final = r"<parameter=[^<>\n\x00]{1,64}>\n"
-_INTEGER: Final = r"-?(0|[1-9][0-9]{0,18})"
-_NUMBER: Final = r"-?(0|[1-9][0-9]{0,19})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?"
-"""Digits are bounded: a model could write them forever, and readers refuse what no double holds."""
-_WORDS: Final = {
-    "boolean": ("true", "false", "True", "False"),
-    "null": ("null", "None"),
-}
-_SPELLED: Final = {"true": "True", "false": "False", "null": "None"}
+_SPELLED: Final = ((True, "True"), (False, "False"), (None, "None"))
 """Words as the templates write them."""
 
 
@@ -44,10 +40,12 @@ def qwen_call(grammar: LarkGrammar, tools: Mapping[str, ToolArguments], *, begun
     Returns:
         What the grammar starts with.
     """
+    rules = JsonRules(grammar, JsonText(_VALUE_END))
     functions = [
-        f"{literal(f'<function={name}>' + chr(10))} {_arguments(grammar, index, arguments)}"
-        for index, (name, arguments) in enumerate(tools.items())
+        f"{literal(f'<function={name}>' + chr(10))} {_arguments(grammar, rules, arguments)}"
+        for name, arguments in tools.items()
     ]
+    rules.write()
     grammar.add(f"call: {' | '.join(functions)}")
     wrapped = f"{literal(_OPEN)} call {literal(_CLOSE)}"
     return f"{wrapped} | call" if begun else wrapped
@@ -63,83 +61,96 @@ def qwen_opener(name: str, *, wrapped: bool) -> str:
     return f"{_OPEN if wrapped else ''}<function={name}>"
 
 
-def _arguments(grammar: LarkGrammar, index: int, arguments: ToolArguments) -> str:
-    """The rule for the arguments of a tool and the end of its call, begun with none of them."""
-    # The bits of required arguments come first, so that one condition tells whether all are set.
-    listed = sorted(arguments.listed, key=lambda argument: not argument.required)
-    required = min(_BITS, sum(argument.required for argument in listed))
-    rule = f"arguments{index}"
-    # A rule that does not use its parameter may not have one.
-    again, begin = (f"{rule}::_", f"{rule}::0x0") if listed else (rule, rule)
-    condition = f" %if is_ones([0:{required}])" if required else ""
-    lines = [f'"</function>"{condition}']
-    for bit, argument in enumerate(listed):
-        opener = literal(f"<parameter={argument.key}>\n")
-        value = _value(grammar, argument)
-        if bit < _BITS:
+def _arguments(grammar: LarkGrammar, rules: JsonRules, arguments: ToolArguments) -> str:
+    """The rules for the arguments of a tool and the end of its call, begun with none of them."""
+    return either([_way(grammar, rules, arguments.graph, way) for way in arguments.ways])
+
+
+def _way(grammar: LarkGrammar, rules: JsonRules, graph: SchemaGraph, way: Shape) -> str:
+    """The rule for arguments that go together.
+
+    A rule can tell of 64 arguments whether they came: further ones come behind those.
+    """
+    end = literal("</function>")
+    others = []
+    if way.others is not None:
+        others = [f"{_other_key(grammar, way)} {_value(grammar, rules, graph, way.others)}"]
+    keys = list(way.properties)
+    for start in reversed(range(0, max(len(keys), 1), _BITS)):
+        # The bits of required arguments come first, so that one condition tells whether all are
+        # set.
+        listed = sorted(keys[start : start + _BITS], key=lambda key: key not in way.required)
+        required = sum(key in way.required for key in listed)
+        condition = f" %if is_ones([0:{required}])" if required else ""
+        rule = grammar.name("arguments")
+        # A rule that does not use its parameter may not have one.
+        again, begin = (f"{rule}::_", f"{rule}::0x0") if listed else (rule, rule)
+        lines = [f"{end}{condition}"]
+        for bit, key in enumerate(listed):
+            value = _value(grammar, rules, graph, way.properties[key])
+            opener = literal(f"<parameter={key}>\n")
             lines.append(f"{opener} {value} {rule}::set_bit({bit}) %if bit_clear({bit})")
-        else:
-            lines.append(f"{opener} {value} {again}")
-    if arguments.others is not None:
-        value = _value(grammar, arguments.others)
-        lines.append(f"{grammar.terminal(_ANY_KEY)} {value} {again}")
-    grammar.add(f"{again}: " + "\n  | ".join(lines))
-    return begin
+        lines += [f"{other} {again}" for other in others]
+        grammar.add(f"{again}: " + "\n  | ".join(lines))
+        end = begin
+    return end
 
 
-def _value(grammar: LarkGrammar, argument: Argument) -> str:
+def _other_key(grammar: LarkGrammar, way: Shape) -> str:
+    """The terminal for the opener of an argument that is not listed."""
+    if not way.properties:
+        return grammar.terminal(_ANY_KEY)
+    taken = "|".join(map(escaped, way.properties))
+    listed = grammar.terminal(rf"<parameter=(?:{taken})>\n")
+    return grammar.difference(grammar.terminal(_ANY_KEY), listed)
+
+
+def _value(grammar: LarkGrammar, rules: JsonRules, graph: SchemaGraph, schemas: Schemas) -> str:
     """The rule for a value, its closing tag and the line break behind that."""
-    types, strings = argument.allowed.types, argument.allowed.strings
     closing = literal(f"\n{_VALUE_END}\n")
     free = f'{grammar.terminal(text_up_to(_VALUE_END))} "\\n"'
-    if "string" not in types:
-        return f"{_typed(grammar, argument.schema, types)} {closing}"
-    if strings is None:
+    key = graph.key(schemas)
+    shapes = graph.shapes(key)
+    if any("string" in shape.types and shape.values is None for shape in shapes):
         return free
-    listed = [
-        escaped(text)
-        for text in sorted(strings)
-        if is_text(text) and _VALUE_END not in text and len(text) <= _MAX_LISTED_CHARS
-    ]
+    listed = {
+        value: None
+        for shape in shapes
+        for value in shape.values or ()
+        if isinstance(value, str) and _VALUE_END not in value and len(value) <= _MAX_LISTED_CHARS
+    }
+    others = [other for shape in shapes if (other := _without_strings(shape)) is not None]
     expansions = []
     if 0 < len(listed) <= MAX_LIST:
         # One terminal: the parser's work grows with the number of expansions.
-        texts = f"(?:{'|'.join(listed)})"
+        texts = f"(?:{'|'.join(map(escaped, listed))})"
         expansions.append(grammar.terminal(texts + escaped(f"\n{_VALUE_END}\n")))
-    elif listed:
-        return free
-    if others := types - {"string"}:
-        typed = _typed(grammar, _without_strings(argument.schema, others), others)
+    if others:
+        is_whole = others == list(shapes)
+        symbol = rules.value(graph, key) if is_whole else rules.one_of(graph, others)
+        words = [literal(word) for word in _words(others)]
+        typed = grammar.shared("typed", either([symbol.outermost, *words]))
         expansions.append(f"{typed} {closing}")
     return either(expansions) if expansions else free
 
 
-def _typed(grammar: LarkGrammar, schema: dict[str, Any], types: frozenset[str]) -> str:
-    """The rule for the text of a value that is no string."""
-    if types <= _WORDS.keys() | {"number", "integer"} and not _restricts(schema):
-        words = [literal(word) for name in sorted(types & _WORDS.keys()) for word in _WORDS[name]]
-        if "number" in types:
-            words.append(grammar.terminal(_NUMBER))
-        elif "integer" in types:
-            words.append(grammar.terminal(_INTEGER))
-        return grammar.shared("typed", either(words))
-    if "enum" in schema:
-        values = [json.dumps(value) for value in schema["enum"]]
-    else:
-        values = [word for name in sorted(types & _WORDS.keys()) for word in _WORDS[name]]
-    words = [_SPELLED[value] for value in values if value in _SPELLED]
-    return grammar.shared("typed", either([grammar.json_value(schema), *map(literal, words)]))
+def _without_strings(shape: Shape) -> Shape | None:
+    if shape.values is None:
+        return shape
+    values = tuple(value for value in shape.values if not isinstance(value, str))
+    if not values:
+        return None
+    return shape if values == shape.values else replace(shape, values=values)
 
 
-def _restricts(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema says more than types."""
-    if "minimum" in schema and "type" in schema:
-        whole = {"minimum": -MAX_INTEGER, "maximum": MAX_INTEGER}
-        schema = {key: value for key, value in schema.items() if value != whole.get(key)}
-    return not schema.keys() <= {"type"}
-
-
-def _without_strings(schema: Mapping[str, Any], types: frozenset[str]) -> dict[str, Any]:
-    if isinstance(values := schema.get("enum"), Sequence):
-        return {"enum": [value for value in values if not isinstance(value, str)]}
-    return {"type": sorted(types)}
+def _words(shapes: Sequence[Shape]) -> list[str]:
+    """Python's words for what the values may be."""
+    found = []
+    for value, word in _SPELLED:
+        kind = "null" if value is None else "boolean"
+        for shape in shapes:
+            named = kind in shape.types if shape.values is None else None
+            if named or any(listed is value for listed in shape.values or ()):
+                found.append(word)
+                break
+    return found

@@ -14,17 +14,12 @@ class UnsupportedSchema(ValueError):
     """A schema from which no grammar can be made; the message says why."""
 
 
-def object_schema(schema: Mapping[str, Any] | None) -> str:
+def object_schema(schema: Mapping[str, Any]) -> str:
     """The text of a schema that every JSON object fits that fits the given one.
-
-    Args:
-        schema: None for any object.
 
     Raises:
         UnsupportedSchema: it is too large or too deep, or no object fits it.
     """
-    if schema is None:
-        return '{"type":"object"}'
     depth = _depth(schema)
     if depth > MAX_SCHEMA_DEPTH:
         raise UnsupportedSchema(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from llguidance import LLMatcher
 
 from pantheon.engine.answer import Answer
 from pantheon.engine.config import ToolGrammar
+from pantheon.engine.constraint.allowance import Allowance
 from pantheon.engine.constraint.begun_calls import BegunCalls
 from pantheon.engine.constraint.compelled_call import CompelledCall
 from pantheon.engine.constraint.compiler import Compiled, GrammarCompiler, KeptGrammars
@@ -23,8 +25,8 @@ from pantheon.engine.constraint.openings import JsonOpenings, Openings, QwenOpen
 from pantheon.engine.constraint.qwen_grammar import qwen_call, qwen_writes
 from pantheon.engine.constraint.rule import ContentRule
 from pantheon.engine.constraint.schema import UnsupportedSchema
+from pantheon.engine.constraint.shape import is_text
 from pantheon.engine.constraint.tool_arguments import Strictness, ToolArguments, tool_arguments
-from pantheon.engine.constraint.value_schema import Allowance, is_text
 from pantheon.engine.requests import ToolUse
 from pantheon.engine.tokenizer import ThinkStyle
 from pantheon.engine.tools import Dialect, Tool
@@ -32,6 +34,8 @@ from pantheon.engine.tools import Dialect, Tool
 _log = logging.getLogger(__name__)
 
 MAX_SOURCE_CHARS: Final = 1 << 20
+_LOGGED: Final = 4
+"""Places named in a line of the log."""
 
 
 class _Call(Protocol):
@@ -135,44 +139,32 @@ class ToolGrammars:
     def _compile(self, modelled: _Modelled, tools: Sequence[Tool], *, begun: bool) -> Compiled:
         """A grammar that holds to as much of the schemas as can be compiled."""
         reason = ""
-        strictness = dict.fromkeys((tool.name for tool in tools), Strictness.SCHEMA)
-        for most in sorted(Strictness, reverse=True):
-            strictness = {name: min(most, level) for name, level in strictness.items()}
-            matcher, reason = self._matcher(modelled, tools, strictness, begun=begun)
-            if matcher is None and len(tools) > 1:
-                # One of them may be at fault alone.
-                strictness = {
-                    tool.name: self._possible(modelled, tool, strictness[tool.name])
-                    for tool in tools
-                }
-                matcher, reason = self._matcher(modelled, tools, strictness, begun=begun)
-            if matcher is not None:
-                return Compiled(matcher)
+        for strictness in sorted(Strictness, reverse=True):
+            allowance = Allowance()
+            source = self._source(modelled, tools, strictness, allowance, begun=begun)
+            reason = f"they make a grammar of {len(source)} characters"
+            if len(source) <= MAX_SOURCE_CHARS:
+                matcher = self._compiler.compile(LLMatcher.grammar_from_lark(source))
+                if not matcher.is_error():
+                    _log_what_is_left_out(allowance)
+                    return Compiled(matcher)
+                reason = matcher.get_error().partition("\n")[0]
             _log.warning("the schemas of %d tools are relaxed: %.200s", len(tools), reason)
         raise UnsupportedSchema(f"no grammar can be made for the tools: {reason:.200}")
 
-    def _possible(self, modelled: _Modelled, tool: Tool, most: Strictness) -> Strictness:
-        """The most that can be compiled of one tool."""
-        for level in range(most, Strictness.NAMES, -1):
-            strictness = Strictness(level)
-            matcher, reason = self._matcher(modelled, [tool], {tool.name: strictness}, begun=False)
-            if matcher is not None:
-                return strictness
-            _log.warning("the schema of the tool %r is relaxed: %.200s", tool.name, reason)
-        return Strictness.NAMES
-
-    def _matcher(
+    def _source(
         self,
         modelled: _Modelled,
         tools: Sequence[Tool],
-        strictness: Mapping[str, Strictness],
+        strictness: Strictness,
+        allowance: Allowance,
         *,
         begun: bool,
-    ) -> tuple[LLMatcher | None, str]:
-        """A matcher, or why there is none."""
-        grammar, allowance = LarkGrammar(), Allowance()
+    ) -> str:
+        """The grammar's text."""
+        grammar = LarkGrammar()
         arguments = {
-            tool.name: tool_arguments(tool, strictness[tool.name], allowance, modelled.writes)
+            tool.name: tool_arguments(tool, strictness, allowance, modelled.writes)
             for tool in tools
         }
         start = modelled.call(grammar, arguments, begun=begun)
@@ -180,16 +172,20 @@ class ToolGrammars:
             # As before a JSON object: see `JsonGrammars`.
             start = f'" "? ({start})'
         grammar.add(f"start: {start}")
-        source = grammar.source
-        if len(source) > MAX_SOURCE_CHARS:
-            return None, f"they make a grammar of {len(source)} characters"
-        matcher = self._compiler.compile(LLMatcher.grammar_from_lark(source))
-        if matcher.is_error():
-            return None, _first_line(matcher.get_error())
-        if left_out := [*sorted(allowance.lost), *map(str, matcher.get_grammar_warnings())]:
-            _log.info("schemas of tools are enforced in part: %.500s", ", ".join(left_out))
-        return matcher, ""
+        return grammar.source
 
 
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
+def _log_what_is_left_out(allowance: Allowance) -> None:
+    """One line for what is held to types alone, and one for keywords."""
+    if relaxed := allowance.relaxed:
+        places = [
+            f"{tool!r:.100}{f' (argument {argument!r:.100})' if argument else ''}: {reason}"
+            for (tool, argument), reason in itertools.islice(relaxed.items(), _LOGGED)
+        ]
+        _log.warning(
+            "schemas of tools are relaxed to types in %d places: %s",
+            len(relaxed),
+            "; ".join([*places, *(["..."] if len(relaxed) > _LOGGED else [])]),
+        )
+    if lost := ", ".join(sorted(allowance.lost)):
+        _log.info("schemas of tools are enforced in part: %.500s", lost)

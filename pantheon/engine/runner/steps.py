@@ -185,7 +185,7 @@ def decode_step(
     counts = history.counts.at[fed.taken_rows, fed.taken_tokens].add(1)
     same = rows[:, None] == rows[None, :]
     before = same & (positions[None, :] < positions[:, None])
-    seen = counts[rows] + _drafted(tokens, before, counts.shape[1])
+    seen = _with_drafts(counts[rows], tokens, before)
     chosen = _choose(logits, seen, history.bias[rows], choice)
     alone = jnp.where(jnp.sum(same, axis=1) == 1, rows, padding)
     following = DeviceState(
@@ -196,20 +196,20 @@ def decode_step(
     return chosen, following
 
 
-def _drafted(
-    tokens: Int[Array, " batch"], before: Bool[Array, "batch batch"], vocabulary: int
+def _with_drafts(
+    counts: Int[Array, "batch vocabulary"],
+    tokens: Int[Array, " batch"],
+    before: Bool[Array, "batch batch"],
 ) -> Int[Array, "batch vocabulary"]:
-    """How often each token occurs in the drafts that an entry has seen, its own included.
+    """Counts of each entry with the drafts that it has seen, its own included.
 
     Args:
         before: [i, j] tells whether entry j stands before entry i in the same row.
     """
-    batch = tokens.shape[0]
-    entries = jnp.arange(batch, dtype=jnp.int32)
+    entries = jnp.arange(tokens.shape[0], dtype=jnp.int32)
     is_draft = jnp.any(before, axis=1)
     seen = (before | (entries[:, None] == entries[None, :])) & is_draft[None, :]
-    nothing = jnp.zeros((batch, vocabulary), jnp.int32)
-    return nothing.at[entries[:, None], tokens[None, :]].add(seen.astype(jnp.int32))
+    return counts.at[entries[:, None], tokens[None, :]].add(seen.astype(jnp.int32))
 
 
 def copy_page_step(

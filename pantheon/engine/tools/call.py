@@ -43,3 +43,12 @@ class ToolCallError:
     message: str
     function: str | None = None
     parameter: str | None = None
+
+
+def unfinished(function: str | None, parameter: str | None = None) -> ToolCallError:
+    """The answer ended inside a call, or inside its opening where the function is not known."""
+    where = f"the argument {parameter!r} of " if parameter is not None else ""
+    what = f"a call of {function!r}" if function is not None else "the opening of a call"
+    return ToolCallError(
+        UNFINISHED_CALL, f"the answer ended inside {where}{what}", function, parameter
+    )

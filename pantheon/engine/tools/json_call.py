@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
+from pantheon.engine.tools.json_arguments import ArgumentsReader
+from pantheon.engine.tools.json_expect import Expect
 from pantheon.engine.tools.json_reader import JsonReader, json_value
 from pantheon.engine.tools.prose import WHITESPACE
 from pantheon.engine.tools.tool import Tool
@@ -27,15 +29,7 @@ class CallState(Enum):
     REJECTED = "rejected"
     """It is no call."""
     FAILED = "failed"
-    """It is a call that cannot be completed."""
-
-
-class _Expect(Enum):
-    START = "start"
-    KEY = "key or end"
-    COLON = "colon"
-    VALUE = "value"
-    COMMA = "comma or end"
+    """It is a call that cannot be completed, and no part of what follows."""
 
 
 class _Role(Enum):
@@ -52,7 +46,9 @@ class JsonCallReader:
 
     The function may also be an object with a name and arguments, as in OpenAI's format; arguments
     may be a string that holds the object; `id` and `type` may stand beside them. The call is open
-    once the offered name and the beginning of the arguments are there, whichever comes first.
+    once the offered name and the first value of the arguments are there, whichever comes first:
+    until then it may be text about calls. An object whose arguments cannot be used is closed
+    without having been open.
     """
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
@@ -65,35 +61,34 @@ class JsonCallReader:
         """Whether a second brace followed the first."""
         self.arguments: list[str] = []
         """JSON text of the arguments that came since the list was emptied."""
+        self.invalid = False
+        """Whether the arguments are no JSON object, though they end like a value."""
         self.broken_arguments = False
         """Of a failed call: whether its arguments are what is wrong."""
+        self.unread = ""
+        """What was taken before the place where it failed and belongs to what follows."""
         self._level = 0
-        self._expect = _Expect.START
+        self._expect = Expect.START
         self._key = ""
         self._role = _Role.KEY
-        self._value: JsonReader | None = None
+        self._value: JsonReader | ArgumentsReader | None = None
         self._pieces: list[str] = []
         self._size = 0
-        self._arguments: JsonReader | None = None
-        self._is_streaming = False
+        self._has_arguments = False
+        self._arguments: ArgumentsReader | None = None
+        """Where the arguments are known to be an object of the called tool."""
         self._complete: str | None = None
-
-    @property
-    def in_arguments(self) -> bool:
-        """Whether the arguments are being read."""
-        return self._value is not None and self._value is self._arguments
+        """The arguments, where they came before the name."""
 
     @property
     def has_arguments(self) -> bool:
         """Whether the arguments began."""
-        return self._arguments is not None
+        return self._has_arguments
 
     @property
     def argument(self) -> str | None:
         """The argument that is being read, or that broke the call."""
-        reader = self._arguments
-        is_inside = self.in_arguments or self.broken_arguments
-        return reader.path if is_inside and reader is not None else None
+        return self._arguments.path if self._arguments is not None else None
 
     def read(self, text: str, at: int) -> int:
         """Take text from `at` on; returns where the object ended or broke off, else the end."""
@@ -107,40 +102,39 @@ class JsonCallReader:
         return at
 
     def closing(self, required: frozenset[str]) -> str | None:
-        """Text that completes the open call, or None where none does."""
-        if self.state is not CallState.OPEN or self._arguments is None:
-            return None
-        if not required <= self._arguments.keys.keys():
+        """Text that completes the call, or None where none does."""
+        arguments = self._arguments
+        if arguments is None or self.invalid or not required <= arguments.keys.keys():
             return None
         braces = "}" * (self._level + 1)
-        if self.in_arguments:
-            closing = self._arguments.closing()
+        if self._value is arguments:
+            closing = arguments.closing()
             return None if closing is None else closing + braces
-        return braces if self._expect is _Expect.COMMA else None
+        return braces if self._expect is Expect.COMMA else None
 
     def _break(self) -> None:
         """The text is no such object."""
         is_open = self.state is CallState.OPEN
-        self.broken_arguments = self.in_arguments
+        self.broken_arguments = self._value is not None and self._value is self._arguments
         self.state = CallState.FAILED if is_open else CallState.REJECTED
         self._value = None
 
     def _read_mark(self, mark: str, at: int) -> int:
         expect = self._expect
-        if expect is _Expect.START:
-            self._expect = _Expect.KEY
-        elif expect is _Expect.VALUE:
+        if expect is Expect.START:
+            self._expect = Expect.KEY
+        elif expect is Expect.VALUE:
             return self._begin_value(mark, at)
-        elif expect is _Expect.COLON and mark == ":":
-            self._expect = _Expect.VALUE
-        elif expect is _Expect.COMMA and mark == ",":
-            self._expect = _Expect.KEY
-        elif expect in (_Expect.KEY, _Expect.COMMA) and mark == "}":
+        elif expect is Expect.COLON and mark == ":":
+            self._expect = Expect.VALUE
+        elif expect is Expect.COMMA and mark == ",":
+            self._expect = Expect.KEY
+        elif expect in (Expect.KEY, Expect.COMMA) and mark == "}":
             self._close_level()
-        elif expect is _Expect.KEY and mark in "\"'":
+        elif expect is Expect.KEY and mark in "\"'":
             self._begin(_Role.KEY)
             return at
-        elif mark == "{" and expect is _Expect.KEY and not self._key and not self.has_extra_brace:
+        elif mark == "{" and expect is Expect.KEY and not self._key and not self.has_extra_brace:
             self.has_extra_brace = True
         else:
             self._break()
@@ -150,52 +144,57 @@ class JsonCallReader:
     def _close_level(self) -> None:
         if self._level:
             self._level -= 1
-            self._expect = _Expect.COMMA
-        elif self.state is CallState.OPEN:
+            self._expect = Expect.COMMA
+        elif self.state is CallState.OPEN or (self.tool is not None and self.invalid):
             self.state = CallState.CLOSED
         else:
             self._break()
 
-    def _begin(self, role: _Role) -> JsonReader:
+    def _begin(self, role: _Role) -> None:
         self._role = role
         self._value = JsonReader(multiline=role is _Role.ARGUMENTS)
         self._pieces = []
         self._size = 0
-        return self._value
 
     def _begin_value(self, mark: str, at: int) -> int:
         if self._key == "function" and mark == "{" and not self._level and self.tool is None:
             self._level = 1
-            self._expect = _Expect.KEY
+            self._expect = Expect.KEY
             return at + 1
-        if self._key in _ARGUMENTS_KEYS and self._arguments is None:
-            self._arguments = self._begin(_Role.ARGUMENTS)
+        if self._key in _ARGUMENTS_KEYS and not self._has_arguments:
+            self._has_arguments = True
+            self._begin(_Role.ARGUMENTS)
             if self.tool is not None and mark == "{":
-                self.state = CallState.OPEN
-                self._is_streaming = True
+                self._value = self._arguments = ArgumentsReader(self.tool.parameters)
         elif self._key in _NAME_KEYS and self.tool is None:
             self._begin(_Role.NAME)
         else:
             self._begin(_Role.OTHER)
         return at
 
-    def _read_value(self, value: JsonReader, text: str, at: int) -> int:
+    def _read_value(self, value: JsonReader | ArgumentsReader, text: str, at: int) -> int:
         piece, at = value.read(text, at)
-        if self._role is _Role.ARGUMENTS and self._is_streaming:
+        if isinstance(value, ArgumentsReader):
             self.arguments.append(piece)
+            self.invalid = value.invalid
+            if value.has_value:
+                self.state = CallState.OPEN
         elif self._role is not _Role.OTHER:
             self._pieces.append(piece)
             self._size += len(piece)
         is_short = self._role in (_Role.KEY, _Role.NAME)
-        if value.failed or (is_short and self._size > _MAX_SHORT_CHARS):
+        is_broken = value.failed or (value.invalid and self._role is not _Role.ARGUMENTS)
+        if is_broken or (is_short and self._size > _MAX_SHORT_CHARS):
+            self.unread = value.unread
             self._break()
         elif value.done:
             self._value = None
-            self._end_value("".join(self._pieces))
+            self._expect = Expect.COLON if self._role is _Role.KEY else Expect.COMMA
+            if isinstance(value, JsonReader):
+                self._end_value("".join(self._pieces), is_valid=not value.invalid)
         return at
 
-    def _end_value(self, written: str) -> None:
-        self._expect = _Expect.COLON if self._role is _Role.KEY else _Expect.COMMA
+    def _end_value(self, written: str, *, is_valid: bool) -> None:
         if self._role is _Role.KEY:
             self._key = json.loads(written)
             is_known = self._key in (*_NAME_KEYS, *_ARGUMENTS_KEYS, *_OTHER_KEYS)
@@ -204,17 +203,21 @@ class JsonCallReader:
         elif self._role is _Role.NAME:
             name: Any = json.loads(written)
             self.tool = self._tools.get(name) if isinstance(name, str) else None
-            self._open_if_complete(is_possible=self.tool is not None)
-        elif self._role is _Role.ARGUMENTS and not self._is_streaming:
-            self._complete = _object_of(written)
-            self._open_if_complete(is_possible=self._complete is not None)
+            if self.tool is None:
+                self._break()
+            else:
+                self._open_if_complete(self.tool)
+        elif self._role is _Role.ARGUMENTS:
+            self._complete = _object_of(written) if is_valid else None
+            self.invalid = self._complete is None
+            if self.tool is not None:
+                self._open_if_complete(self.tool)
 
-    def _open_if_complete(self, *, is_possible: bool) -> None:
-        if not is_possible:
-            self._break()
-        elif self.tool is not None and self._complete is not None:
+    def _open_if_complete(self, tool: Tool) -> None:
+        if self._complete is not None:
+            self._arguments = ArgumentsReader(tool.parameters)
+            self.arguments.append(self._arguments.read(self._complete)[0])
             self.state = CallState.OPEN
-            self.arguments.append(self._complete)
 
 
 def _object_of(written: str) -> str | None:

@@ -9,8 +9,8 @@ from typing import Final
 from pantheon.engine.tools.call import (
     INVALID_ARGUMENTS,
     MALFORMED_CALL,
-    UNFINISHED_CALL,
     ToolCallError,
+    unfinished,
 )
 from pantheon.engine.tools.json_call import CallState, JsonCallReader
 from pantheon.engine.tools.json_reader import JsonReader
@@ -31,16 +31,22 @@ FENCE: Final = "```"
 
 _FENCE_TAG: Final = Tag(FENCE, rf"(?:json)?{GAP}(?=[\[{{])", f"(?:{beginnings('json', GAP)}|{GAP})")
 _ARRAY_TAG: Final = Tag("[", rf"{GAP}(?=\{{)", GAP)
-_MARK: Final = re.compile(r"```|\[|\{")
-_BLANK_LINE: Final = "\n\n"
+_WRAPPER: Final = "<tool_call>"
+"""What models of other dialects write around a call."""
+_WRAPPER_CLOSE: Final = "</tool_call>"
+_WRAPPER_TAG: Final = Tag(_WRAPPER, rf"{GAP}(?=[\[{{`])", GAP)
+_MARK: Final = re.compile(r"```|\[|\{|<tool_call>")
+_BRACES: Final = re.compile(r"\{*")
+_MOST_BRACES: Final = 2
+"""Of those that directly follow one another, how many may open a call."""
 
 
 class JsonCallParser:
     """The `CallParser` of the JSON dialect.
 
     An object with any key that a call does not have is an ordinary one, and text as a whole. What
-    may yet be a call waits. A call whose text goes wrong is left out, to the end of its fence or,
-    without one, its paragraph.
+    may yet be a call waits. What is no JSON before the first value of its arguments is text, too;
+    behind it the call is left out, and the text goes on at the place where it broke.
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
@@ -62,11 +68,10 @@ class JsonCallParser:
         self._is_open = False
         self._other: JsonReader | None = None
         """Reads an object that is no call."""
-        self._skip_to = ""
-        """End of what belongs to a failed call."""
-        self._fenced = False
+        self._closers: list[str] = []
+        """What closes the surroundings of the last call, behind it, from the outside in."""
         self._trailing = ""
-        """Marks that belong to the last call, behind it."""
+        """Brackets and commas that belong to it and stand there."""
 
     @property
     def inside_call(self) -> bool:
@@ -83,20 +88,22 @@ class JsonCallParser:
         events, self._events = self._events, []
         return events
 
-    def finish(self) -> list[ParserEvent]:
+    def finish(self, *, compelled: bool = False) -> list[ParserEvent]:
         events = self.push("")
-        reader = self._reader
-        if reader is not None and reader.tool is not None:
-            error = _unfinished(reader.tool.name, reader.argument)
+        reader, rest = self._reader, self._text[self._at :]
+        if reader is not None and (compelled or reader.tool is not None):
+            function = None if reader.tool is None else reader.tool.name
+            error = unfinished(function, reader.argument)
             events.append(CallFailed(self._calls - 1 if self._is_open else None, error))
             self._reader, self._is_open = None, False
             return events
-        rest = self._text[self._at :]
         if reader is not None:
             self._reader = None
             rest = self._prefix + "".join(self._raw) + self._text[self._start :]
-        elif self._skip_to or (self._prose.after_call and self._fenced and FENCE.startswith(rest)):
+        elif self._prose.after_call and any(closer.startswith(rest) for closer in self._closers):
             rest = ""
+        elif compelled and rest.strip(WHITESPACE):
+            return [*events, CallFailed(None, unfinished(None))]
         if rest := self._prose.add(rest) + self._prose.finish():
             events.append(Text(rest, self._pushed))
         return events
@@ -110,12 +117,10 @@ class JsonCallParser:
         if closing is None:
             return None
         brackets = "]" if "]" in self._trailing else ""
-        return closing + brackets + (f"\n{FENCE}" if self._fenced else "")
+        return closing + brackets + "".join(f"\n{closer}" for closer in reversed(self._closers))
 
     def _step(self) -> bool:
         """Take more text; False when more is needed."""
-        if self._skip_to:
-            return self._skip()
         if self._reader is not None:
             return self._take_call(self._reader)
         if self._other is not None:
@@ -127,9 +132,12 @@ class JsonCallParser:
             return True
         found = _MARK.search(self._text, self._at)
         if found is None:
-            self._add_prose(certain_end(self._text, self._at, (FENCE,)))
+            self._add_prose(certain_end(self._text, self._at, (FENCE, _WRAPPER, _WRAPPER_CLOSE)))
             return False
         self._add_prose(found.start())
+        run = _BRACES.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches ""
+        if run - self._at > _MOST_BRACES:
+            self._add_prose(run - _MOST_BRACES)
         start = self._object_start(self._at)
         if start is Match.PENDING:
             return False
@@ -137,7 +145,7 @@ class JsonCallParser:
             self._add_prose(found.end())
             return True
         if not self._prose.after_call:
-            self._fenced, self._trailing = False, ""
+            self._closers, self._trailing = [], ""
         self._prefix = self._text[self._at : start]
         self._reader = JsonCallReader(self._tools)
         self._start = self._at = start
@@ -156,16 +164,17 @@ class JsonCallParser:
             if self._text[end] != ",":
                 self._trailing = self._trailing.replace(self._text[end], "", 1)
             return True
-        if self._fenced and self._text.startswith(FENCE, end):
-            self._prose.call()
-            self._at = end + len(FENCE)
-            self._fenced = False
-            return True
+        for closer in self._closers:
+            if self._text.startswith(closer, end):
+                self._prose.call()
+                self._at = end + len(closer)
+                self._closers.remove(closer)
+                return True
         return False
 
     def _object_start(self, at: int) -> int | Match:
         """Where the object stands that the marks at a place lead to."""
-        for tag in (_FENCE_TAG, _ARRAY_TAG):
+        for tag in (_WRAPPER_TAG, _FENCE_TAG, _ARRAY_TAG):
             found = tag.match(self._text, at)
             if found is Match.PENDING:
                 return Match.PENDING
@@ -190,6 +199,9 @@ class JsonCallParser:
             return True
         if reader.tool is not None and reader.state is not CallState.UNDECIDED:
             self._write(reader, reader.tool)
+        if reader.state is CallState.FAILED:
+            self._text = reader.unread + self._text[self._at :]
+            self._at = 0
         if reader.state in (CallState.CLOSED, CallState.FAILED):
             self._reader, self._is_open = None, False
             return True
@@ -198,23 +210,32 @@ class JsonCallParser:
     def _write(self, reader: JsonCallReader, tool: Tool) -> None:
         """Report what is new of a call that is certain."""
         if not self._is_open:
+            self._enter(reader)
+            if reader.state is CallState.CLOSED and not reader.arguments:
+                self._events.append(CallFailed(None, _broken(reader, tool)))
+                return
             self._is_open = True
-            self._prose.call()
-            self._raw = []
-            self._fenced = self._fenced or self._prefix.startswith(FENCE)
-            in_array = "[" in self._prefix or "]" in self._trailing
-            self._trailing = (",]" if in_array else "") + ("}" if reader.has_extra_brace else "")
             self._events.append(CallOpened(self._calls, tool.name))
             self._calls += 1
         index = self._calls - 1
         if arguments := "".join(reader.arguments):
             self._events.append(Arguments(index, arguments))
         reader.arguments.clear()
-        if reader.state is CallState.CLOSED:
-            self._events.append(CallClosed(index))
-        elif reader.state is CallState.FAILED:
+        if reader.state is CallState.FAILED or (
+            reader.state is CallState.CLOSED and reader.invalid
+        ):
             self._events.append(CallFailed(index, _broken(reader, tool)))
-            self._skip_to = FENCE if self._fenced else _BLANK_LINE
+        elif reader.state is CallState.CLOSED:
+            self._events.append(CallClosed(index))
+
+    def _enter(self, reader: JsonCallReader) -> None:
+        """The object is a call, if perhaps not one to be made; its surroundings belong to it."""
+        self._prose.call()
+        self._raw = []
+        around = {_WRAPPER: _WRAPPER_CLOSE, FENCE: FENCE}
+        self._closers += [close for mark, close in around.items() if mark in self._prefix]
+        in_array = "[" in self._prefix or "]" in self._trailing
+        self._trailing = (",]" if in_array else "") + ("}" if reader.has_extra_brace else "")
 
     def _reject(self, reader: JsonCallReader) -> None:
         """The object is no call: take its text again, as an ordinary one."""
@@ -235,27 +256,13 @@ class JsonCallParser:
         if not other.done and not other.failed:
             return False
         self._other = None
+        if other.done and "]" in self._trailing:
+            self._prose.call()  # It stands in an array of calls, whose brackets are no text.
         return True
-
-    def _skip(self) -> bool:
-        found = self._text.find(self._skip_to, self._at)
-        if found < 0:
-            self._at = certain_end(self._text, self._at, (self._skip_to,))
-            return False
-        self._at = found + len(self._skip_to)
-        self._skip_to = ""
-        self._fenced = False
-        return True
-
-
-def _unfinished(function: str, parameter: str | None) -> ToolCallError:
-    where = f"the argument {parameter!r} of " if parameter is not None else ""
-    message = f"the answer ended inside {where}a call of {function!r}"
-    return ToolCallError(UNFINISHED_CALL, message, function, parameter)
 
 
 def _broken(reader: JsonCallReader, tool: Tool) -> ToolCallError:
-    if reader.broken_arguments:
+    if reader.broken_arguments or reader.invalid:
         message = f"the arguments of a call of {tool.name!r} are no JSON object"
         return ToolCallError(INVALID_ARGUMENTS, message, tool.name, reader.argument)
     message = f"the object with a call of {tool.name!r} is not closed behind its arguments"

@@ -7,29 +7,19 @@ strings. All that has one meaning is rewritten; strict JSON comes out byte for b
 from __future__ import annotations
 
 import json
-import math
 import re
 from enum import Enum
 from typing import Final
 
-MAX_DEPTH: Final = 128
-MAX_NUMBER_CHARS: Final = 308
-"""Longer numbers are refused: readers disagree about them, Python's refuses above 4300 digits."""
+from pantheon.engine.tools.json_word import MAX_NUMBER_CHARS, is_value, json_word
 
+MAX_DEPTH: Final = 128
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _WORD: Final = re.compile(r"[A-Za-z0-9+\-.]*")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PLAIN: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\"\\\x00-\x1f]*")}
+_REPLACEMENT: Final = "\\ufffd"
 _ESCAPES: Final = {"u": 4, "x": 2}
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
-_WORDS: Final = {
-    "true": "true",
-    "false": "false",
-    "null": "null",
-    "True": "true",
-    "False": "false",
-    "None": "null",
-}
 _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
@@ -46,34 +36,46 @@ class _Expect(Enum):
 class JsonReader:
     """Reads one value from any pieces of text and rewrites it to strict JSON.
 
-    Of a repeated key of the outermost object the first counts and the others are left out; a
-    comma before a closing bracket is left out too. What is read as a value but has no single
-    meaning (NaN, numbers beyond a double, depths beyond `MAX_DEPTH`) fails.
+    Of a repeated key the first counts and the others are left out; a comma before a closing
+    bracket is left out too; half of a character in UTF-16 becomes U+FFFD. A value that JSON has
+    no text for (NaN, numbers beyond a double) makes the whole one invalid, though it is read on.
     """
 
-    def __init__(self, *, multiline: bool = True) -> None:
+    def __init__(self, *, multiline: bool = True, depth: int = MAX_DEPTH) -> None:
         """Start.
 
         Args:
-            multiline: rewrite line breaks and other control characters in strings; else they fail.
+            multiline: rewrite line breaks and other control characters in strings that are no
+                keys; else they fail.
+            depth: most levels of arrays and objects; more fail.
         """
         self._multiline = multiline
+        self._depth = depth
         self._stack: list[str] = []
         self._expect = _Expect.VALUE
         self._quote = ""
         self._escape = ""
+        self._high = ""
+        """An escape that needs another one to make a character."""
         self._word: str | None = None
         self._key: list[str] | None = None
         """Pieces of the JSON text of the key being read."""
         self._held: list[str] = []
         """A comma and what follows it, until it is known to be wanted."""
-        self._drops = False
-        self.keys: dict[str, None] = {}
-        """Keys of the outermost object so far, with their values begun or complete."""
+        self._keys: list[set[str]] = []
+        """Keys of each object that is open; a set for each array, too."""
+        self._drop_level = 0
+        """Level of the object with a repeated key whose value is being left out, or 0."""
+        self.has_value = False
+        """Whether a string began, or another value was complete, before any invalid one."""
+        self.invalid = False
+        """Whether there is no JSON text of it, though it is well-formed so far."""
         self.done = False
         """Whether the value is complete. A number at the end of the text is not."""
         self.failed = False
         """Whether the text is no such value."""
+        self.unread = ""
+        """What was taken before the place where it failed and belongs to what follows."""
 
     def read(self, text: str, at: int = 0) -> tuple[str, int]:
         """Take text from `at` on.
@@ -102,20 +104,17 @@ class JsonReader:
             self._end_word(result)
         return "".join(result)
 
-    @property
-    def path(self) -> str | None:
-        """The outermost object's key that is being read or has been read last."""
-        return next(reversed(self.keys), None)
-
     def closing(self) -> str | None:
         """Text that completes the value here, or None where none does."""
         brackets = "".join(_CLOSERS[opener] for opener in reversed(self._stack))
-        if self.failed or self._escape or self._key is not None or self._expect is _Expect.COLON:
+        if self.failed or self.invalid or self._escape or self._key is not None:
+            return None
+        if self._expect is _Expect.COLON:
             return None
         if self._quote:
             return self._quote + brackets
         if self._word is not None:
-            return brackets if _json_word(self._word) is not None else None
+            return brackets if json_word(self._word) is not None else None
         return None if self._expect is _Expect.VALUE else brackets
 
     def _put(self, text: str, result: list[str]) -> None:
@@ -123,7 +122,7 @@ class JsonReader:
             self._key.append(text)
         elif self._held:
             self._held.append(text)
-        elif not self._drops:
+        elif not self._drop_level and not self.invalid:
             result.append(text)
 
     def _read_mark(self, text: str, at: int, result: list[str]) -> int:
@@ -137,15 +136,15 @@ class JsonReader:
                 return at + 1
         elif expect is _Expect.COMMA and mark == ",":
             self._held = [mark]
-            self._drops = self._drops and len(self._stack) > 1
+            self._end_drop()
             self._expect = _Expect.NEXT
             return at + 1
         elif expect is not _Expect.VALUE and inside and mark == _CLOSERS[inside]:
             self._held = []
-            if len(self._stack) == 1:
-                self._drops = False
+            self._end_drop()
             self._put(mark, result)
             self._stack.pop()
+            self._keys.pop()
             self._end_value()
             return at + 1
         elif expect is not _Expect.COMMA:
@@ -165,18 +164,25 @@ class JsonReader:
         self._release(result)
         if mark in _PLAIN:
             self._quote = mark
+            self.has_value = self.has_value or not self.invalid
             self._put('"', result)
         elif mark in _CLOSERS:
-            if len(self._stack) == MAX_DEPTH:
+            if len(self._stack) == self._depth:
                 self.failed = True
                 return at
             self._stack.append(mark)
+            self._keys.append(set())
             self._expect = _Expect.FIRST
             self._put(mark, result)
         else:
             self._word = ""
             return at
         return at + 1
+
+    def _end_drop(self) -> None:
+        """A value ends on the innermost level."""
+        if self._drop_level == len(self._stack):
+            self._drop_level = 0
 
     def _release(self, result: list[str]) -> None:
         held, self._held = self._held, []
@@ -185,6 +191,8 @@ class JsonReader:
     def _read_string(self, text: str, at: int, result: list[str]) -> int:
         if self._escape:
             return self._read_escape(text, at, result)
+        if self._high and text[at] != "\\":
+            self._end_high(result)
         end = _PLAIN[self._quote].match(text, at).end()  # type: ignore[union-attr]  # matches ""
         self._put(text[at:end], result)
         if end == len(text):
@@ -194,7 +202,7 @@ class JsonReader:
             self._escape = mark
         elif mark == self._quote:
             self._end_string(result)
-        elif mark < " " and not self._multiline:
+        elif mark < " " and (self._key is not None or not self._multiline):
             self.failed = True
             return end
         else:  # a control character, or a double quote between single ones
@@ -209,6 +217,7 @@ class JsonReader:
                 self._escape += kind
                 return at + 1
             self._escape = ""
+            self._end_high(result)
             if kind in '"\\/bfnrt':
                 self._put("\\" + kind, result)
                 return at + 1
@@ -222,11 +231,30 @@ class JsonReader:
         digits = _HEX.match(text, at, at + need).group()  # type: ignore[union-attr]  # matches ""
         self._escape += digits
         if len(digits) == need:
-            self._put("\\u" + self._escape[2:].rjust(4, "0"), result)
-            self._escape = ""
+            self._end_escape("\\u" + self._escape[2:].rjust(4, "0"), result)
         elif at + len(digits) < len(text):
             self.failed = True
         return at + len(digits)
+
+    def _end_escape(self, escape: str, result: list[str]) -> None:
+        """An escape is complete; the halves of a character stand in two of them."""
+        self._escape = ""
+        code = int(escape[2:], 16)
+        if self._high and 0xDC00 <= code <= 0xDFFF:
+            self._put(self._high + escape, result)
+            self._high = ""
+            return
+        self._end_high(result)
+        if 0xD800 <= code <= 0xDBFF:
+            self._high = escape
+        else:
+            self._put(_REPLACEMENT if 0xDC00 <= code <= 0xDFFF else escape, result)
+
+    def _end_high(self, result: list[str]) -> None:
+        """The other half of a character does not follow."""
+        if self._high:
+            self._put(_REPLACEMENT, result)
+            self._high = ""
 
     def _end_string(self, result: list[str]) -> None:
         self._quote = ""
@@ -235,12 +263,12 @@ class JsonReader:
             self._end_value()
             return
         written, self._key = "".join(self._key) + '"', None
-        if len(self._stack) == 1:
-            key = json.loads(written)
-            self._drops = key in self.keys
-            self.keys[key] = None
-        if self._drops:
-            self._held = []
+        if not self._drop_level:
+            key, keys = json.loads(written), self._keys[-1]
+            if key in keys:
+                self._drop_level = len(self._stack)
+                self._held = []
+            keys.add(key)
         self._release(result)
         self._put(written, result)
         self._expect = _Expect.COLON
@@ -249,22 +277,26 @@ class JsonReader:
         end = _WORD.match(text, at).end()  # type: ignore[union-attr]  # matches ""
         self._word = (self._word or "") + text[at:end]
         if len(self._word) > MAX_NUMBER_CHARS:
-            self.failed = True
+            self.failed, self.unread = True, self._word
         elif end < len(text):
             self._end_word(result)
         return end
 
     def _end_word(self, result: list[str]) -> None:
-        word = _json_word(self._word or "")
-        self._word = None
-        if word is None:
-            self.failed = True
+        written, self._word = self._word or "", None
+        word = json_word(written)
+        if word is not None:
+            self._put(word, result)
+        elif is_value(written):
+            self.invalid = True
+        else:
+            self.failed, self.unread = True, written
             return
-        self._put(word, result)
         self._end_value()
 
     def _end_value(self) -> None:
         self._expect = _Expect.COMMA
+        self.has_value = self.has_value or not self.invalid
         self.done = not self._stack
 
 
@@ -273,13 +305,6 @@ def json_value(text: str) -> str | None:
     reader = JsonReader()
     result, at = reader.read(text.rstrip(" \t\r\n"))
     result += reader.finish()
-    complete = reader.done and not reader.failed and not text[at:].strip(" \t\r\n")
+    is_value = reader.done and not reader.failed and not reader.invalid
+    complete = is_value and not text[at:].strip(" \t\r\n")
     return result.strip(" \t\r\n") if complete else None
-
-
-def _json_word(word: str) -> str | None:
-    if word in _WORDS:
-        return _WORDS[word]
-    if len(word) > MAX_NUMBER_CHARS or not _NUMBER.fullmatch(word):
-        return None
-    return word if math.isfinite(float(word)) else None

@@ -16,23 +16,26 @@ from pantheon.engine.tools.xml_parser import XmlCallParser
 from pantheon.engine.tools.xml_syntax import XmlSyntax
 from pantheon.engine.tools.xml_values import MarkupReader
 
-_NAMED: Final = (
+_ATTRIBUTE: Final = (
     r"[ \t\r\n]{1,16}name[ \t\r\n]{0,16}=[ \t\r\n]{0,16}"
-    r"""(?:"([^"<>]{1,256})"|'([^'<>]{1,256})')[ \t\r\n]{0,16}>"""
+    r"""(?:"([^"<>]{1,256})"|'([^'<>]{1,256})')[ \t\r\n]{0,16}"""
 )
-_BEGUN_NAMED: Final = (
-    r"(?:[ \t\r\n]{1,16}name[ \t\r\n]{0,16}=[ \t\r\n]{0,16}"
+_BEGUN_ATTRIBUTE: Final = (
+    r"[ \t\r\n]{1,16}name[ \t\r\n]{0,16}=[ \t\r\n]{0,16}"
     r"""(?:"([^"<>]{0,256})"?|'([^'<>]{0,256})'?)[ \t\r\n]{0,16}"""
-    r"|[ \t\r\n][^<>]{0,400})?"
 )
+_BEGUN_REST: Final = r"[ \t\r\n][^<>]{0,400}"
 _PARAMETER_CLOSE: Final = "</param>"
 
 MINICPM_SYNTAX: Final = XmlSyntax(
-    function=Tag("<function", _NAMED, _BEGUN_NAMED),
+    function=Tag("<function", f"{_ATTRIBUTE}/?>", f"(?:{_BEGUN_ATTRIBUTE}/?|{_BEGUN_REST})?"),
     function_close=Tag("</function>"),
-    parameter=Tag("<param", _NAMED, _BEGUN_NAMED),
+    parameter=Tag("<param", f"{_ATTRIBUTE}>", f"(?:{_BEGUN_ATTRIBUTE}|{_BEGUN_REST})?"),
     parameter_close=Tag(_PARAMETER_CLOSE),
     value=partial(MarkupReader, _PARAMETER_CLOSE),
+    wrapper=Tag("<tool_call>"),
+    wrapper_close=Tag("</tool_call>"),
+    alone="/>",
 )
 
 _PLACE: Final = "<tool_def_sep>"

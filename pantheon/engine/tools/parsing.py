@@ -70,8 +70,12 @@ class CallParser(Protocol):
         """Take more content, without reasoning."""
         ...
 
-    def finish(self) -> list[ParserEvent]:
-        """The content ended: what was held back is decided. Nothing may follow."""
+    def finish(self, *, compelled: bool = False) -> list[ParserEvent]:
+        """The content ended: what was held back is decided. Nothing may follow.
+
+        Args:
+            compelled: the answer had to be a call: what may have become one was begun as one.
+        """
         ...
 
     @property

@@ -35,6 +35,7 @@ QWEN_SYNTAX: Final = XmlSyntax(
     wrapper=Tag("<tool_call>"),
     wrapper_close=Tag("</tool_call>"),
     between="\n",
+    behind="\n</tool_call>",
 )
 
 _IDENTITY: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +13,7 @@ from pantheon.engine.tools.prose import WHITESPACE
 
 RAW_KEY: Final = "arguments"
 """Key under which arguments stand that are no object."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def replayed_calls(value: object) -> tuple[ReplayedCall, ...]:
     """The calls in an assistant message's `tool_calls`; what is no object is left out.
 
     Arguments are the JSON text of an object, or the object itself. Absent, empty or null they are
-    none; anything else becomes one value under `RAW_KEY`. Nothing raises.
+    none; anything else becomes one value under `RAW_KEY`. Of a repeated key the first counts, and
+    half of a character in UTF-16, which has no tokens, becomes U+FFFD. Nothing raises.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
@@ -66,7 +69,7 @@ def replayed_calls(value: object) -> tuple[ReplayedCall, ...]:
 
 def spaced(value: Any) -> str:
     """JSON text as chat templates write it."""
-    return json.dumps(value, ensure_ascii=False)
+    return _encodable(json.dumps(value, ensure_ascii=False))
 
 
 def as_model_wrote(argument: ReplayedValue) -> str:
@@ -93,25 +96,32 @@ def _call(entry: Mapping[str, Any]) -> ReplayedCall:
     name = function.get("name")
     sent = function.get("arguments")
     arguments, written = _arguments(sent)
-    return ReplayedCall(name if isinstance(name, str) else "", arguments, written)
+    return ReplayedCall(_encodable(name) if isinstance(name, str) else "", arguments, written)
 
 
 def _arguments(sent: Any) -> tuple[Mapping[str, ReplayedValue], str]:
-    if isinstance(sent, Mapping):
-        return {str(key): ReplayedValue(item, spaced(item)) for key, item in sent.items()}, spaced(
-            sent
-        )
-    if not isinstance(sent, str):
-        if sent is None:
-            return {}, "{}"
-        value = ReplayedValue(sent, spaced(sent))
-        return {RAW_KEY: value}, spaced({RAW_KEY: sent})
-    text = sent.strip(WHITESPACE)
-    if text in ("", "null"):
+    if sent is None or (isinstance(sent, str) and sent.strip(WHITESPACE) in ("", "null")):
         return {}, "{}"
-    if text.startswith("{") and json_value(text) == text:
-        return _members(text), text
-    return {RAW_KEY: ReplayedValue(sent, spaced(sent))}, spaced({RAW_KEY: sent})
+    text = _object(sent.strip(WHITESPACE)) if isinstance(sent, str) else None
+    if text is None:
+        text = spaced(sent if isinstance(sent, Mapping) else {RAW_KEY: sent})
+    return _members(text), text
+
+
+def _object(text: str) -> str | None:
+    """The text of an object that has one meaning for every reader; None for what is no JSON."""
+    value = json_value(text) if text.startswith("{") else None
+    if value is None or value == text:
+        return value
+    try:
+        json.loads(text)
+    except ValueError:
+        return None
+    return value
+
+
+def _encodable(text: str) -> str:
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def _members(text: str) -> Mapping[str, ReplayedValue]:

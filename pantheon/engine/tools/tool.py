@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ MAX_SCHEMA_DEPTH: Final = 64
 
 _UNUSABLE_IN_NAMES: Final = re.compile(r'[\x00-\x1f\x7f<>"]')
 """No dialect could write a call of a name with one of these."""
+
+
+_ABSENT: Final = object()
+"""In the place of a member that was not sent."""
 
 
 class InvalidTools(ValueError):
@@ -66,10 +71,11 @@ def read_tools(entries: Sequence[object]) -> tuple[Tool, ...]:
 def _read(index: int, entry: object) -> Tool:
     if not isinstance(entry, Mapping):
         raise InvalidTools(index, f"must be an object, found {_kind(entry)}")
-    kind = entry.get("type", "function")
-    if kind != "function":
-        raise InvalidTools(index, f"must have the type 'function', found {kind!r:.80}")
-    function = entry.get("function")
+    kind = entry.get("type")
+    # A null member counts as absent, as everywhere in a request.
+    if kind not in (None, "function"):
+        raise InvalidTools(index, f"must have the type 'function', found {_kind(kind)}")
+    function = entry.get("function", _ABSENT)
     if not isinstance(function, Mapping):
         raise InvalidTools(index, f"must have an object `function`, found {_kind(function)}")
     description = function.get("description")
@@ -88,7 +94,9 @@ def _read(index: int, entry: object) -> Tool:
         raise InvalidTools(
             index, f"must have a `function.parameters` that nests at most {MAX_SCHEMA_DEPTH} deep"
         )
-    return Tool(_read_name(index, function.get("name")), description or "", parameters, entry)
+    return Tool(
+        _read_name(index, function.get("name", _ABSENT)), description or "", parameters, entry
+    )
 
 
 def _read_name(index: int, name: object) -> str:
@@ -112,8 +120,10 @@ def _read_name(index: int, name: object) -> str:
 
 def _kind(value: object) -> str:
     """What came, in JSON's words."""
-    if value is None:
+    if value is _ABSENT:
         return "nothing"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     if isinstance(value, str):
         return f"the string {value!r:.80}"
     if isinstance(value, Mapping):

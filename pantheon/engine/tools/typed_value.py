@@ -13,6 +13,7 @@ from pantheon.engine.tools.schema_types import AllowedTypes
 
 _BEGINNING: Final = 8
 """Characters at the start of a value that tell whether it may be anything but a string."""
+_CONTAINERS: Final = {"{": "object", "[": "array"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,32 @@ class ValueTyping:
         typed = self._typed(text)
         return json.dumps(text, ensure_ascii=False) if typed is None else typed
 
+    def streams(self, mark: str) -> bool:
+        """Whether JSON that begins with `mark` needs no other type, however it goes on."""
+        types = self.allowed.types
+        if mark in "\"'":
+            return "string" in types and self.allowed.strings is None
+        return mark in _CONTAINERS and (_CONTAINERS[mark] in types or "string" not in types)
+
+    def retyped(self, written: str) -> str:
+        """JSON text of a value that came as JSON, in another type if the schema needs that.
+
+        A string of another type's text becomes that, and any other value but null its text. What
+        the schema allows in no type stays as it is.
+        """
+        if written[0] == '"':
+            text = json.loads(written)
+            return written if self._is_listed(text) else self._typed(text) or written
+        if written[0] in _CONTAINERS:
+            is_allowed = _CONTAINERS[written[0]] in self.allowed.types
+        elif (word := _word(written, self.allowed.types)) is not None:
+            return word
+        else:
+            is_allowed = written == "null"
+        if is_allowed or not self._is_listed(written):
+            return written
+        return json.dumps(written, ensure_ascii=False)
+
     def accepts(self, text: str) -> bool:
         """Whether the schema allows the value, as far as its types and listed strings go."""
         stripped = text.strip(WHITESPACE)
@@ -74,7 +101,7 @@ class ValueTyping:
         return self._container(stripped) or _word(stripped, types)
 
     def _container(self, text: str) -> str | None:
-        kind = {"{": "object", "[": "array"}.get(text[:1])
+        kind = _CONTAINERS.get(text[:1])
         return json_value(text) if kind in self.allowed.types else None
 
 

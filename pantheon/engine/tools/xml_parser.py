@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pantheon.engine.tools.call import UNFINISHED_CALL, ToolCallError
+from pantheon.engine.tools.call import ToolCallError, unfinished
 from pantheon.engine.tools.parsing import (
     Arguments,
     CallClosed,
@@ -67,10 +67,8 @@ class XmlCallParser:
         """Look for calls of `tools`."""
         self._syntax = syntax
         self._tools = {tool.name: tool for tool in tools}
-        closers = [tag for tag in (syntax.function_close, syntax.wrapper_close) if tag is not None]
-        openers = [tag for tag in (syntax.wrapper, syntax.function) if tag is not None]
-        self._closers = frozenset(tag.literal for tag in closers)
-        self._literals = tuple(tag.literal for tag in (*openers, *closers))
+        self._closers = (syntax.function_close.literal, syntax.wrapper_close.literal)
+        self._literals = (syntax.wrapper.literal, syntax.function.literal, *self._closers)
         self._mark = re.compile("|".join(map(re.escape, self._literals)))
         self._prose = Prose()
         self._pushed = 0
@@ -95,17 +93,27 @@ class XmlCallParser:
         events, self._events = self._events, []
         return events
 
-    def finish(self) -> list[ParserEvent]:
+    def finish(self, *, compelled: bool = False) -> list[ParserEvent]:
         self._ended = True
         events = self.push("")
         if self._call is not None:
             events.append(CallFailed(self._call.index, self._unfinished(self._call)))
             self._call = None
         elif (function := self._begun_call()) is not None:
-            events.append(CallFailed(None, _unfinished(function or None)))
-        elif rest := self._prose.add(self._text[self._at :]) + self._prose.finish():
-            events.append(Text(rest, self._pushed))
+            events.append(CallFailed(None, unfinished(function or None)))
+        else:
+            self._finish_prose(self._text[self._at :], compelled)
+            events += self._events
         return events
+
+    def _finish_prose(self, held: str, compelled: bool) -> None:
+        """The content ended in what may have become a tag, or in text."""
+        if self._prose.after_call and any(closer.startswith(held) for closer in self._closers):
+            return
+        if compelled and held:
+            self._events.append(CallFailed(None, unfinished(None)))
+        elif rest := self._prose.add(held) + self._prose.finish():
+            self._events.append(Text(rest, self._pushed))
 
     def closing_text(self) -> str | None:
         call = self._call
@@ -114,8 +122,7 @@ class XmlCallParser:
         held, rest, at = "", "", len(self._text)
         if self._at_close:
             at = call.reader.end_of_close(self._text, self._at)
-            end = self._syntax.function_close.match(self._text, behind_gap(self._text, at))
-            if isinstance(end, tuple):
+            if isinstance(self._structure(at), _FunctionEnd):
                 return ""
         else:
             held, rest = call.reader.closing(self._text, self._at)
@@ -134,8 +141,7 @@ class XmlCallParser:
         if rest is None:
             return None
         gap = syntax.between if at == len(text) else ""
-        wrapper = syntax.wrapper_close
-        return gap + rest + (syntax.between + wrapper.literal if wrapper is not None else "")
+        return gap + rest + syntax.behind
 
     def _closing_of_opener(self) -> str | None:
         """What closes a call of which only the opener came."""
@@ -184,17 +190,19 @@ class XmlCallParser:
 
     def _opener(self, at: int) -> tuple[Tool | Match, int]:
         """The offered tool whose call opens at `at`, and the place behind the opener."""
-        if self._syntax.wrapper is not None:
-            wrapper = self._syntax.wrapper.match(self._text, at)
-            if isinstance(wrapper, tuple):
-                at = behind_gap(self._text, wrapper[1])
+        wrapper = self._syntax.wrapper.match(self._text, at)
+        if isinstance(wrapper, tuple):
+            at = behind_gap(self._text, wrapper[1])
         function = self._syntax.function.match(self._text, at)
         if isinstance(function, Match):
             return function, at
         return self._tools.get(function[0], Match.NONE), function[1]
 
     def _structure(self, at: int) -> _Parameter | _FunctionEnd | Match:
-        """What stands in a call at `at`."""
+        """What stands in a call behind the tag that ends at `at`."""
+        alone = self._syntax.alone
+        if alone and self._text.endswith(alone, 0, at):
+            return _FunctionEnd(at)
         at = behind_gap(self._text, at)
         parameter = self._syntax.parameter.match(self._text, at)
         if isinstance(parameter, tuple):
@@ -202,7 +210,10 @@ class XmlCallParser:
         end = self._syntax.function_close.match(self._text, at)
         if isinstance(end, tuple):
             return _FunctionEnd(end[1])
-        return Match.PENDING if Match.PENDING in (parameter, end) else Match.NONE
+        wrapper = self._syntax.wrapper_close.match(self._text, at)
+        if isinstance(wrapper, tuple):
+            return _FunctionEnd(at)  # The closing tag of the function was left out.
+        return Match.PENDING if Match.PENDING in (parameter, end, wrapper) else Match.NONE
 
     def _open_call(self, tool: Tool, inside: _Parameter | _FunctionEnd) -> None:
         self._prose.call()
@@ -261,15 +272,13 @@ class XmlCallParser:
         if not isinstance(inside, _FunctionEnd):
             return inside
         after = behind_gap(self._text, inside.end)
-        matches: list[tuple[str, int] | Match] = []
-        if self._syntax.wrapper_close is not None:
-            matches.append(self._syntax.wrapper_close.match(self._text, after))
-            if isinstance(matches[0], tuple):
-                after = behind_gap(self._text, matches[0][1])
-        matches.append(self._syntax.parameter_close.match(self._text, after))
-        if isinstance(matches[-1], tuple):
+        wrapper = self._syntax.wrapper_close.match(self._text, after)
+        if isinstance(wrapper, tuple):
+            after = behind_gap(self._text, wrapper[1])
+        close = self._syntax.parameter_close.match(self._text, after)
+        if isinstance(close, tuple):
             return Match.NONE
-        return Match.PENDING if Match.PENDING in matches and not self._ended else inside
+        return Match.PENDING if Match.PENDING in (wrapper, close) and not self._ended else inside
 
     def _write(self, arguments: str) -> None:
         if self._call is not None and arguments:
@@ -294,12 +303,4 @@ class XmlCallParser:
         return "" if any(name.startswith(begun_name) for name in self._tools) else None
 
     def _unfinished(self, call: _Call) -> ToolCallError:
-        return _unfinished(call.tool.name, None if self._at_close else call.key)
-
-
-def _unfinished(function: str | None, parameter: str | None = None) -> ToolCallError:
-    where = f"the argument {parameter!r} of " if parameter is not None else ""
-    what = f"a call of {function!r}" if function is not None else "the opening of a call"
-    return ToolCallError(
-        UNFINISHED_CALL, f"the answer ended inside {where}{what}", function, parameter
-    )
+        return unfinished(call.tool.name, None if self._at_close else call.key)

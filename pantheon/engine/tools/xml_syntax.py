@@ -19,9 +19,11 @@ class XmlSyntax:
         parameter: opens an argument, with its key.
         parameter_close: closes it.
         value: reader of one argument's text.
-        wrapper: stands around a call where the model does not forget it.
+        wrapper: may stand around a call.
         wrapper_close: closes that.
-        between: what stands between tags where the model writes the closing ones.
+        between: what stands between tags where the closing ones are added.
+        behind: what stands behind the closing tag of a function where that is added.
+        alone: how the opener of a function ends that is a whole call; "" where none is.
     """
 
     function: Tag
@@ -29,6 +31,8 @@ class XmlSyntax:
     parameter: Tag
     parameter_close: Tag
     value: Callable[[], ValueReader]
-    wrapper: Tag | None = None
-    wrapper_close: Tag | None = None
+    wrapper: Tag
+    wrapper_close: Tag
     between: str = ""
+    behind: str = ""
+    alone: str = ""

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from pantheon.engine.tools.tags import certain_end
 
+_BREAK: Final = re.compile(r"(?:\r?\n)?")
 _CDATA_OPEN: Final = "<![CDATA["
 _CDATA_CLOSE: Final = "]]>"
 _ENTITY: Final = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
@@ -49,24 +50,29 @@ class VerbatimReader:
     def __init__(self, close: str) -> None:
         """Read up to `close`."""
         self._close = close
+        self._closes = (f"\n{close}", f"\r\n{close}", close)
         self._is_begun = False
 
     def read(self, text: str, at: int) -> tuple[str, int, bool]:
         if not self._is_begun and at < len(text):
+            if text[at:] == "\r":
+                return "", at, False
             self._is_begun = True
-            at += text[at] == "\n"
+            at = _BREAK.match(text, at).end()  # type: ignore[union-attr]  # matches ""
         found = text.find(self._close, at)
         if found < 0:
-            end = certain_end(text, at, ("\n" + self._close, self._close))
+            end = certain_end(text, at, self._closes)
             return text[at:end], end, False
         end = found - (found > at and text[found - 1] == "\n")
+        end -= found > end > at and text[end - 1] == "\r"
         return text[at:end], end, True
 
     def end_of_close(self, text: str, at: int) -> int:
-        return at + (text[at] == "\n") + len(self._close)
+        line_break = _BREAK.match(text, at).end()  # type: ignore[union-attr]  # matches ""
+        return line_break + len(self._close)
 
     def closing(self, text: str, at: int) -> tuple[str, str]:
-        for close in ("\n" + self._close, self._close):
+        for close in self._closes:
             if close.startswith(text[at:]):
                 return "", close[len(text) - at :]
         return text[at:], "\n" + self._close

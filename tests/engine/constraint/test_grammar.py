@@ -298,13 +298,13 @@ def test_costly_schemas_end_soon(schema: dict[str, Any]) -> None:
 def test_compiled_grammars_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     grammars = JsonGrammars(GrammarCompiler(TOKENIZER))
     compiled = []
-    compile_schema = grammars._compile
+    compile_source = GrammarCompiler.compile
 
-    def counting(schema: str) -> Any:
-        compiled.append(schema)
-        return compile_schema(schema)
+    def counting(self: GrammarCompiler, source: str) -> Any:
+        compiled.append(source)
+        return compile_source(self, source)
 
-    monkeypatch.setattr(grammars, "_compile", counting)
+    monkeypatch.setattr(GrammarCompiler, "compile", counting)
     for _ in range(3):
         grammars.start(None)
     assert len(compiled) == 1
@@ -313,6 +313,24 @@ def test_compiled_grammars_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch)
         grammars.start(None)
     assert len(compiled) == 101, "what is used stays"
     assert len(grammars._kept._compiled) == 32
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (b'{"a":1e99', b"0123456789"),
+        (b'{"a":1' + b"0" * 18, b"0123456789"),
+        (b'{"a":0.' + b"3" * 20, b"0123456789"),
+        (b'{"a":' + b"[" * 63, b"[{"),
+        (b'{"a":' * 64, b"[{"),
+        (b'{"a":"\\ud83d', b'"'),
+    ],
+)
+def test_any_object_is_one_that_readers_take(text: bytes, refused: bytes) -> None:
+    """No number beyond a double, no nesting without end, no half of a surrogate pair."""
+    grammar = after(text)
+    assert allowed(grammar) and not grammar.dead
+    assert not {PIECES.id(bytes([byte])) for byte in refused} & set(allowed(grammar))
 
 
 def test_grammars_of_one_schema_do_not_share_their_place() -> None:

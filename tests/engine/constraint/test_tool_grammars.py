@@ -118,17 +118,24 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 _CLOSERS = ("</parameter>", "\n</parameter>", "\n</function>", '"', "}", "]", "\n```", "e")
 
 
-def walk(run: Called, draw: random.Random, *, steps: int = 4000) -> None:
-    """Sample from the masks until the call is closed, more often what closes something."""
+def walk(run: Called, draw: random.Random, *, steps: int = 4000, ends: float = 0) -> None:
+    """Sample from the masks until the call is closed, more often what closes something.
+
+    Args:
+        steps: most tokens.
+        ends: how likely an end token is where it is allowed.
+    """
     tokenizer = run.tokenizer
-    ends = tokenizer.vocabulary.end_ids
     planned: list[int] = []
     for _ in range(steps):
         if run.reason is not None:
             return
         allowed = run.allowed()
         assert allowed is not None
-        choices = sorted(allowed - ends)
+        if run.ends & allowed and draw.random() < ends:
+            run.take(min(run.ends))
+            continue
+        choices = sorted(allowed - run.ends)
         assert choices, run.written
         if planned and planned[0] in allowed:
             run.take(planned.pop(0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from typing import Any
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pantheon.engine.constraint import ToolGrammars, UnsupportedSchema
-from pantheon.engine.constraint.value_schema import Allowance, UnusableSchema, reduced
 from pantheon.engine.tools import Dialect, Tool, read_tools
 from tests.engine.constraint.called import Called
 from tests.engine.constraint.test_tool_grammars import called, compiler, turn, walk
@@ -141,7 +139,7 @@ def test_values_are_held_to_their_schema(
         ({"type": "object", "properties": {"a": {}}, "additionalProperties": True}, False),
         ({"properties": {"a": {}}, "patternProperties": {"^x": {}}}, False),
         ({"properties": {"a": {}}, "anyOf": [{"required": ["b"]}]}, False),
-        ({"anyOf": [{"properties": {"a": {}}}]}, False),
+        ({"anyOf": [{"properties": {"a": {}}}]}, True),
     ],
 )
 def test_an_object_has_the_properties_that_are_listed(schema: Any, is_closed: bool) -> None:
@@ -212,7 +210,7 @@ def test_one_impossible_schema_leaves_the_others_as_they_are(
     made = ToolGrammars(compiler("qwen35"), dialect)
     tokenizer = compiler("qwen35").tokenizer
     run = Called(made, tokenizer, dialect, tools)
-    assert "the schema of the tool 'bad' is relaxed" in caplog.text
+    assert "relaxed to types in 1 places: 'bad' (argument 'v'): no value fits" in caplog.text
     assert "'good'" not in caplog.text
     run.take_text(turn(dialect, "bad", '{"v": 1000}'))
     assert run.call == ("bad", {"v": 1000})
@@ -287,27 +285,3 @@ def test_any_json_in_schema_position(dialect: Dialect, parameters: Any) -> None:
     except UnsupportedSchema:
         return
     assert run.allowed()
-
-
-@settings(max_examples=150, deadline=None)
-@given(schema=JSON_VALUES)
-def test_a_reduced_schema_is_finite_json(schema: Any) -> None:
-    """References resolved into the document itself, and no number that JSON does not have."""
-    try:
-        document = reduced(schema, schema, Allowance())
-    except UnusableSchema:
-        return
-
-    def check(node: Any) -> None:
-        if isinstance(node, float):
-            assert math.isfinite(node)
-        for part in (
-            node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        ):
-            check(part)
-        if isinstance(node, dict) and isinstance(node.get("$ref"), str):
-            assert isinstance(document, dict)
-            assert node["$ref"].removeprefix("#/$defs/") in document["$defs"]
-
-    check(document)
-    json.dumps(document, allow_nan=False).encode()

@@ -60,6 +60,9 @@ FRAGMENTS: dict[str, list[str]] = {
         "]]>",
         "&amp;",
         "&#x41;",
+        "<tool_call>",
+        "</tool_call>",
+        '<function name="ping"/>',
     ],
     JSON.name: [
         "```json\n",
@@ -73,6 +76,12 @@ FRAGMENTS: dict[str, list[str]] = {
         '"function":"ping"',
         '"arguments":',
         '{"name":"read","arguments":{',
+        '"path":',
+        "NaN",
+        "...",
+        "\\ud83d",
+        "<tool_call>",
+        "</tool_call>",
         '"filePath":',
         "'x'",
         '"y"',
@@ -80,7 +89,7 @@ FRAGMENTS: dict[str, list[str]] = {
         "True",
     ],
 }
-SHARED = ["\n", "\n\n", " ", "null", "{'a': 1}", "5", "text", "<", '"', "\\", "é😀"]
+SHARED = ["\n", "\n\n", "\r\n", " ", "null", "{'a': 1}", "5", "text", "<", '"', "\\", "é😀"]
 
 
 def texts(dialect: Dialect) -> st.SearchStrategy[str]:
@@ -195,6 +204,20 @@ HOSTILE = {
     "quotes": (JSON, "", "{'\n{\"", ""),
     "key": (JSON, '{"name": "read", "arguments": {"', "k", ""),
     "fences": (JSON, "", "```json\n", ""),
+    "nesting": (JSON, "", "{", ""),
+    "spaced nesting": (JSON, "", "{ ", ""),
+    "nested keys": (JSON, "", '{"name":{', ""),
+    "wrappers": (JSON, "", "<tool_call>\n", ""),
+    "repeated keys": (JSON, '{"name": "read", "arguments": {"o": {', '"a": {"a": 1}, ', ""),
+    "surrogates": (JSON, '{"name": "read", "arguments": {"filePath": "', "\\ud800", ""),
+    "retyped": (JSON, '{"name": "write_file", "arguments": {"mode": "', "1 ", ""),
+    "carriage returns": (QWEN, "<function=write_file><parameter=content>", "\r\n</par", ""),
+    "wrapper ends": (
+        QWEN,
+        "<function=write_file><parameter=content>",
+        "</parameter></tool_call>",
+        "",
+    ),
 }
 
 

@@ -56,7 +56,8 @@ def test_any_text_is_json_or_refused_whatever_the_cut(text: str, cuts: list[int]
         pieces += piece
         at += place
     pieces += reader.finish()
-    complete = reader.done and not reader.failed and not text[at:].strip(" \t\r\n")
+    is_value = reader.done and not reader.failed and not reader.invalid
+    complete = is_value and not text[at:].strip(" \t\r\n")
     assert (pieces.strip(" \t\r\n") if complete else None) == result
 
 
@@ -79,7 +80,7 @@ def test_what_python_reads_is_read(text: str) -> None:
         ('"\\d \\x41 \\u00e9"', '"\\\\d \\u0041 \\u00e9"'),
         ('{"a": 1, "a": {"b": [1, 2]}, "c": 3}', '{"a": 1, "c": 3}'),
         ('{"a": 1, "\\u0061": 2}', '{"a": 1}'),
-        ('{"o": {"a": 1, "a": 2}}', '{"o": {"a": 1, "a": 2}}'),
+        ('{"o": {"a": 1, "a": 2}}', '{"o": {"a": 1}}'),
         ("[" * 128 + "]" * 128, "[" * 128 + "]" * 128),
         *((text, None) for text in ("", " ", "{", "[1", '"a', "{a: 1}", "{1: 2}", "[1 2]", "[,]")),
         *((text, None) for text in ("NaN", "-Infinity", "1e999", "01", "+1", ".5", "1.", "1_0")),

@@ -68,6 +68,21 @@ def test_calls_and_text() -> None:
     )
 
 
+@pytest.mark.parametrize("call", ['<function name="ping"/>', "<function name='ping' />"])
+def test_an_empty_element_is_a_call_without_arguments(call: str) -> None:
+    """As XML may write it."""
+    assert parse(MINICPM, f"A.\n{call}\n{call}{PING}") == Parsed("A.", (("ping", "{}"),) * 3)
+    assert parse(MINICPM, list(f"{call}\nB.")) == Parsed("B.", (("ping", "{}"),))
+
+
+def test_the_wrapper_of_another_dialect_belongs_to_the_call() -> None:
+    """As models of the Qwen family write it."""
+    text = f"A.\n<tool_call>\n{PING}\n</tool_call>\n<tool_call>{PING}</tool_call>"
+    assert parse(MINICPM, text) == Parsed("A.", (("ping", "{}"),) * 2)
+    prose = "a <tool_call> b </tool_call>"
+    assert parse(MINICPM, prose) == Parsed(prose)
+
+
 @pytest.mark.parametrize(
     "prose",
     [

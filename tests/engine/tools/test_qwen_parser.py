@@ -252,9 +252,39 @@ def test_values_are_kept_byte_for_byte() -> None:
     value = "\n    if a &amp;&amp; b:\n        pass\n\n"
     text = f"<function=write_file><parameter=content>\n{value}\n</parameter></function>"
     assert parse(QWEN, text).arguments == {"content": value}
-    for written, expected in (("", ""), ("\n", ""), ("\n\n", ""), ("\n\n\n", "\n"), ("\r\n", "\r")):
+    for written, expected in (("", ""), ("\n", ""), ("\n\n", ""), ("\n\n\n", "\n"), ("\r\n", "")):
         text = f"<function=write_file><parameter=content>{written}</parameter></function>"
         assert parse(QWEN, text).arguments == {"content": expected}
+
+
+@pytest.mark.parametrize("value", ["", "a", "a\r\nb", "\r\n", "a\r"])
+def test_line_breaks_of_two_characters_are_one(value: str) -> None:
+    """Scenario 13: with CRLF, too, one line break at each end is the tags'."""
+    text = call_of("write_file", content="@").replace("\n", "\r\n").replace("@", value)
+    for pieces in (text, list(text)):
+        assert parse(QWEN, pieces).arguments == {"content": value}
+
+
+@pytest.mark.parametrize("between", ["\n", "", "\r\n", "\n\n"])
+@pytest.mark.parametrize("wrapper", ["<tool_call>\n", ""])
+def test_a_call_may_end_with_its_wrapper(between: str, wrapper: str) -> None:
+    """A model that forgets `</function>`: the call is complete, and the next one is found."""
+    call = f"{wrapper}<function=read>\n<parameter=filePath>\nx\n</parameter>{between}</tool_call>"
+    for text in (f"A.\n{call}\n{call}\n{PING}\nB.", f"A.\n{call}{call}{PING}B."):
+        parsed = parse(QWEN, text)
+        assert parsed == parse(QWEN, list(text))
+        assert parsed.calls == (("read", '{"filePath": "x"}'),) * 2 + (("ping", "{}"),)
+        assert parsed.content in ("A.\n\nB.", "A.\nB.") and not parsed.errors
+    assert parse(QWEN, call).calls == (("read", '{"filePath": "x"}'),)
+
+
+def test_a_value_may_hold_a_call_that_ends_with_its_wrapper() -> None:
+    """Scenario 2."""
+    value = "<function=read>\n<parameter=filePath>\nx\n</parameter>\n</tool_call>"
+    assert parse(QWEN, call_of("write_file", path="a", content=value)).arguments == {
+        "path": "a",
+        "content": value,
+    }
 
 
 def test_no_arguments_are_an_empty_object() -> None:

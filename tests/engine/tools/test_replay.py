@@ -26,6 +26,10 @@ ODD_ARGUMENTS = [
     ("7", {"arguments": "7"}),
     ('{"a": NaN}', {"arguments": '{"a": NaN}'}),
     ('{"a": 1', {"arguments": '{"a": 1'}),
+    ('{"a": "1", "a": 2}', {"a": "1"}),
+    ('{"a": "\\ud800"}', {"a": "\ufffd"}),
+    ({"a": "x\ud800", "\udc00": 1}, {"a": "x\ufffd", "\ufffd": "1"}),
+    ('{"a": oops \ud800', {"arguments": '{"a": oops \ufffd'}),
     ("[" * 100_000, {"arguments": "[" * 100_000}),
     ('{"a":' * 100_000, {"arguments": '{"a":' * 100_000}),
 ]
@@ -39,11 +43,32 @@ def test_history_with_any_arguments_is_rendered(
     """Scenario 38: invalid JSON, an object, nothing; what cannot be read is one raw value."""
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
     (turn,) = render_conversation([{"role": "assistant", "tool_calls": [call]}], (), dialect)
+    turn["content"].encode()
     tools = read_tools([function("f", {"arguments": {"type": "string"}})])
     read = parse(dialect, turn["content"], tools).arguments
     assert {
         key: value if isinstance(value, str) else json.dumps(value) for key, value in read.items()
     } == expected
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('{"o":{"a":1,"a":2}}', {"a": 1}),
+        ('{"o": {"\\udc00": ["\\ud83d\\ude00\\ud83d"]}}', {"\ufffd": ["😀\ufffd"]}),
+        ('{"o":{"\\udc00":["\\ud83d\\ude00\\ud83d"]}}', {"\ufffd": ["😀\ufffd"]}),
+    ],
+)
+def test_what_no_reader_agrees_on_is_rendered_with_one_meaning(
+    written: str, expected: Any, dialect: Dialect
+) -> None:
+    """Repeated keys and half characters, which no tokenizer encodes, below the top."""
+    calls = [{"function": {"name": "f", "arguments": written}}]
+    (turn,) = render_conversation([{"role": "assistant", "tool_calls": calls}], (), dialect)
+    turn["content"].encode()
+    tools = read_tools([function("f", {"o": {"type": "object"}})])
+    assert parse(dialect, turn["content"], tools).arguments == {"o": expected}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)

@@ -35,7 +35,7 @@ def test_what_may_be_left_out() -> None:
     """Description, parameters and their members, boolean schemas."""
     (tool,) = read_tools([{"type": "function", "function": {"name": "ping"}}])
     assert tool.description == "" and tool.parameters == {"type": "object", "properties": {}}
-    entry = {"function": {"name": "x", "description": None, "parameters": True}}
+    entry = {"type": None, "function": {"name": "x", "description": None, "parameters": True}}
     assert read_tools([entry])[0].parameters is True
     assert len(read_tools([function(f"t{i}") for i in range(60)])) == 60
 
@@ -44,8 +44,17 @@ def test_what_may_be_left_out() -> None:
     ("entry", "message"),
     [
         (5, "tools[1] must be an object, found 5"),
-        (None, "tools[1] must be an object, found nothing"),
-        ({"type": "web_search"}, "tools[1] must have the type 'function', found 'web_search'"),
+        (None, "tools[1] must be an object, found null"),
+        (True, "tools[1] must be an object, found true"),
+        ({"function": None}, "tools[1] must have an object `function`, found null"),
+        (
+            {"function": {"name": None}},
+            "tools[1] must have a non-empty string `function.name`, found null",
+        ),
+        (
+            {"type": "web_search"},
+            "tools[1] must have the type 'function', found the string 'web_search'",
+        ),
         ({"type": "function"}, "tools[1] must have an object `function`, found nothing"),
         ({"function": []}, "tools[1] must have an object `function`, found an array"),
         (
