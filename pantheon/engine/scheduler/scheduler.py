@@ -36,7 +36,6 @@ class Scheduler:
         chunk: int,
         cache: PrefixCache,
         pace: int = 0,
-        entries: int = 0,
     ) -> None:
         """Make a scheduler with every row free.
 
@@ -47,8 +46,6 @@ class Scheduler:
             cache: where pages come from.
             pace: decode steps without a chunk of prefill after each that has one, while rows
                 decode.
-            entries: entries of a decode step, where those that no row takes may hold drafts;
-                0 plans no drafts. A model with recurrent layers cannot take any.
         """
         self._cache = cache
         self.chunk = chunk
@@ -59,7 +56,6 @@ class Scheduler:
         self.row_limit = rows
         """Rows that may be in use; fewer than there are under memory pressure."""
         self.pace = pace
-        self._entries = entries
         self._owed = 0
         self._waiting: deque[Sequence] = deque()
         self._prefilling: deque[Sequence] = deque()
@@ -96,12 +92,14 @@ class Scheduler:
             raise QueueFull
 
     @property
-    def spare(self) -> int:
-        """Entries of a decode step that no row takes, and that may hold drafts."""
-        return max(self._entries - len(self._decoding), 0)
+    def decoding(self) -> tuple[Sequence, ...]:
+        """Sequences whose prompt is done: those that have a row in the next decode step."""
+        return tuple(self._decoding)
 
     def plan(
-        self, draft: Callable[[Sequence, int], tuple[int, ...]] = lambda sequence, most: ()
+        self,
+        draft: Callable[[Sequence, int], tuple[int, ...]] = lambda sequence, most: (),
+        drafts: int = 0,
     ) -> StepPlan | None:
         """Plan the next step and take it as done; None when nothing can be computed.
 
@@ -111,10 +109,11 @@ class Scheduler:
 
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
-                nothing is taken as done: see `accept`.
+                nothing is taken as done: see `accept`. A model with recurrent layers takes none.
+            drafts: how many are planned at most in all.
         """
         self._admit()
-        decode = tuple(self._plan_decode(draft))
+        decode = tuple(self._plan_decode(draft, drafts))
         saves, self._saves = tuple(self._saves), []
         prefill = None
         if self._owed and decode:
@@ -276,9 +275,8 @@ class Scheduler:
         )
 
     def _plan_decode(
-        self, draft: Callable[[Sequence, int], tuple[int, ...]]
+        self, draft: Callable[[Sequence, int], tuple[int, ...]], spare: int
     ) -> Iterable[DecodeRow]:
-        spare = self.spare
         for index, sequence in enumerate(self._decoding):
             if sequence.sampled < sequence.limit:
                 assert sequence.row is not None and sequence.lease is not None, "admitted"
