@@ -212,6 +212,15 @@ class Settings:
             shown_default="pantheon/ in XDG_CACHE_HOME or ~/.cache",
         ),
     )
+    xla_flags: str = _setting(
+        "",
+        Declaration(
+            "XLA_FLAGS",
+            str,
+            "options of XLA, which reads them itself; programs are kept for each of them",
+            shown_default="none",
+        ),
+    )
     kv_memory_share: float = _setting(
         0.5,
         Declaration(
@@ -362,6 +371,7 @@ class Settings:
             batch_slots=self.batch_slots,
             native=self.native,
             compile_cache_dir=self.compile_cache_dir,
+            xla_flags=self.xla_flags,
             kv_memory_share=self.kv_memory_share,
             stop_repetition=self.repetition_loop,
             thinking_default=not self.no_think,

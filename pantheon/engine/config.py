@@ -71,6 +71,8 @@ class EngineConfig:
         native: whether matrices are multiplied by the native kernels, where those are built
             (PANTHEON_NATIVE); the answers are the same without them, but take longer.
         compile_cache_dir: where compiled programs are kept between starts; None keeps none.
+        xla_flags: XLA_FLAGS of the environment. XLA reads it by itself; programs that are kept
+            depend on it.
         kv_memory_share: share of the memory free after the weights are loaded, in (0, 1], that
             the KV pool may take.
         stop_repetition: end an answer that loops with `repetition_loop`.
@@ -96,6 +98,7 @@ class EngineConfig:
     batch_slots: bool = True
     native: bool = True
     compile_cache_dir: Path | None = None
+    xla_flags: str = ""
     kv_memory_share: float = 0.5
     stop_repetition: bool = True
     thinking_default: bool = True

@@ -101,6 +101,7 @@ def _load(
 ) -> ModelInstance:
     name = served_name(options)
     began = time.monotonic()
+    programs, occasion = shared.programs, repr(options)
 
     def progress(message: str) -> None:
         check()
@@ -110,6 +111,8 @@ def _load(
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
         native = _has_native_kernels(config, progress)
+        if programs is not None:
+            programs.foresee(occasion)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         ).check(host_memory().available)
@@ -146,7 +149,10 @@ def _load(
         f"{capacity.pages * capacity.page_size} tokens of KV in all"
     )
     runner = Runner(architecture, dimensions, parameters, capacity)
-    runner.compile(progress)
+    runner.compile(progress, programs)
+    if programs is not None:
+        programs.remember(occasion, runner.program_keys)
+        programs.forget()
     slots = ReferencePool(capacity.checkpoints) if capacity.checkpoints else None
     cache = PrefixCache(PagePool(capacity.pages, capacity.page_size), slots)
     draft_plan = plan_drafts(
