@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_positions
 from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
+
+
+_OLDEST_EVERY: Final = 4
+"""Of so many chunks one goes to the prompt that was admitted first."""
 
 
 class QueueFull(Exception):
@@ -58,7 +63,8 @@ class Scheduler:
         self.pace = pace
         self._owed = 0
         self._waiting: deque[Sequence] = deque()
-        self._prefilling: deque[Sequence] = deque()
+        self._prefilling: list[Sequence] = []
+        self._chunks = 0
         self._decoding: list[Sequence] = []
         self._saves: list[StateSave] = []
 
@@ -92,6 +98,11 @@ class Scheduler:
             raise QueueFull
 
     @property
+    def prefilling(self) -> tuple[Sequence, ...]:
+        """Sequences in a row whose prompt is not done, oldest first."""
+        return tuple(self._prefilling)
+
+    @property
     def decoding(self) -> tuple[Sequence, ...]:
         """Sequences whose prompt is done: those that have a row in the next decode step."""
         return tuple(self._decoding)
@@ -103,9 +114,12 @@ class Scheduler:
     ) -> StepPlan | None:
         """Plan the next step and take it as done; None when nothing can be computed.
 
-        A step is every row that decodes, and a chunk of one unfinished prompt. Prompts take turns,
-        so that a short one does not wait for a long one. While any row decodes, `pace` steps
-        follow a chunk without another: a long prompt slows a running stream, and does not stop it.
+        A step is every row that decodes, and a chunk of one unfinished prompt: of the one with
+        the fewest chunks left (shortest remaining processing time: Schrage, 1968), so that a
+        short one does not wait for a long one and equal ones end one after another; every fourth
+        goes to the oldest, so that a long one is not left behind. While any row decodes, `pace`
+        steps follow a chunk without another: a long prompt slows a running stream, and does not
+        stop it.
 
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
@@ -239,7 +253,7 @@ class Scheduler:
             self._prefilling.append(sequence)
 
     def _plan_prefill(self) -> PrefillChunk:
-        sequence = self._prefilling.popleft()
+        sequence = self._next_prompt()
         lease = sequence.lease
         assert lease is not None and sequence.row is not None, "an admitted sequence has both"
         start, size = sequence.computed, len(sequence.prompt)
@@ -258,9 +272,8 @@ class Scheduler:
         last = stop == size
         if last:
             sequence.sampled = 1
+            self._prefilling.remove(sequence)
             self._decoding.append(sequence)
-        else:
-            self._prefilling.append(sequence)
         return PrefillChunk(
             sequence,
             sequence.row,
@@ -273,6 +286,16 @@ class Scheduler:
             load_state=lease.resumed.slot if first and lease.resumed is not None else None,
             save_state=save_state,
         )
+
+    def _next_prompt(self) -> Sequence:
+        """See `plan`. The prompts stand in the order in which they were admitted."""
+        self._chunks += 1
+        if self._chunks % _OLDEST_EVERY == 0:
+            return self._prefilling[0]
+        return min(self._prefilling, key=self._chunks_left)
+
+    def _chunks_left(self, sequence: Sequence) -> int:
+        return -(-len(sequence.prompt) // self.chunk) - sequence.computed // self.chunk
 
     def _plan_decode(
         self, draft: Callable[[Sequence, int], tuple[int, ...]], spare: int
