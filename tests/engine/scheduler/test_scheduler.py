@@ -74,6 +74,27 @@ def test_the_pace_is_kept_between_chunks(pace: int) -> None:
     assert steps == [*[False] * pace, *([True, *[False] * pace] * 8)[: -pace or None]]
 
 
+@pytest.mark.parametrize("pace", [1, 3])
+def test_a_short_prompt_is_computed_at_once_and_made_up_for(pace: int) -> None:
+    """Rows decode in every step; what a short prompt took from them comes before the next."""
+    scheduler = _scheduler(pages=200, pace=pace)
+    scheduler.submit(_sequence(prompt=2, limit=200))
+    _plan(scheduler)
+    for _ in range(pace):
+        assert _plan(scheduler).prefill is None
+    steps = []
+    for size in (32, 40):
+        prompt = _sequence(prompt=size, limit=1)
+        scheduler.submit(prompt)
+        while not prompt.sampled:
+            plan = _plan(scheduler)
+            assert len(plan.decode) == 1
+            steps.append(plan.prefill is not None)
+        scheduler.finish(prompt)
+    waited = [False] * (4 * pace)
+    assert steps == [True] * 4 + waited + ([True, *[False] * pace] * 5)[: -pace or None]
+
+
 def test_a_lone_prompt_is_not_held_up_by_the_pace() -> None:
     scheduler = _scheduler(pace=64)
     scheduler.submit(_sequence(prompt=24))
