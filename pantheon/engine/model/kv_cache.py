@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from pantheon.engine.kernels.zeros import zeros
 
 
 class LayerCache(NamedTuple):
@@ -34,13 +37,26 @@ class ModelCache(NamedTuple):
 
 
 def allocate(
-    layers: int, pages: int, kv_heads: int, page_size: int, head_dim: int, dtype: jnp.dtype
+    layers: int,
+    pages: int,
+    kv_heads: int,
+    page_size: int,
+    head_dim: int,
+    dtype: jnp.dtype,
+    *,
+    native: bool = False,
 ) -> KVCache:
-    """Zeroed arrays for `pages` pages in each of `layers` layers."""
+    """Zeroed arrays for `pages` pages in each of `layers` layers; see `zeros` for `native`."""
     shape = (pages, kv_heads, page_size, head_dim)
-    return tuple(
-        LayerCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(layers)
-    )
+    arrays = iter(zeros([shape] * 2 * layers, dtype, native=native))
+    return tuple(LayerCache(keys, values) for keys, values in zip(arrays, arrays, strict=True))
+
+
+def allocate_recurrent(
+    shapes: Sequence[tuple[int, ...]], slots: int, *, native: bool = False
+) -> RecurrentStates:
+    """Zeroed states of `slots` sequences, whose shapes are given layer by layer."""
+    return zeros([(slots, *shape) for shape in shapes], jnp.dtype(jnp.float32), native=native)
 
 
 class Placement(NamedTuple):

@@ -15,13 +15,16 @@ import jax
 from jaxlib import version as jaxlib
 
 _ENGINE: Final = Path(__file__).resolve().parents[1]
+_TRACED: Final = ("gguf", "kernels", "model", "programs", "runner")
+"""The packages whose code decides what is compiled, and how it is kept."""
+
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _OF_A_PROCESSOR: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 _OF_A_PROCESSOR_ARM: Final = ("CPU implementer", "CPU part", "CPU variant", "Features")
 
 
 def environment_digest(xla_flags: str) -> str:
-    """A digest of versions, the engine's own code, the machine and JAX's configuration.
+    """A digest of versions, the code of the steps, the machine and JAX's configuration.
 
     A program that was compiled where any of it differs may be wrong here or not run at all.
 
@@ -61,9 +64,11 @@ def _processor(path: Path) -> Iterator[str]:
 
 @cache
 def _code() -> str:
-    """A digest of the engine's modules and native libraries."""
+    """A digest of the modules and native libraries that programs are made of."""
     digest = hashlib.sha256()
-    for path in sorted((*_ENGINE.rglob("*.py"), *_ENGINE.rglob("*.so"))):
+    folders = [_ENGINE / name for name in _TRACED]
+    files = (path for folder in folders for path in folder.rglob("*"))
+    for path in sorted(path for path in files if path.suffix in (".py", ".so")):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(_ENGINE)} {len(content)}\n".encode())
         digest.update(content)

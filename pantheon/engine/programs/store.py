@@ -44,6 +44,11 @@ class ProgramStore:
         # One, beside the thread that reads the weights; XLA's own threads do the work.
         self._loading = ThreadPoolExecutor(1, thread_name_prefix="programs")
 
+    @property
+    def folder(self) -> PrivateFolder:
+        """Where they are kept, and what else a start may find again."""
+        return self._folder
+
     def key(self, *parts: str) -> str:
         """The name of the program that these parts and the environment determine."""
         return _digest("program", self._environment, *parts)

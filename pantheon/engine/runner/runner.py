@@ -18,7 +18,7 @@ from pantheon.engine.model import (
     Parameters,
     computes_rows_alike,
 )
-from pantheon.engine.model.kv_cache import allocate
+from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
 from pantheon.engine.programs import ProgramStore
 from pantheon.engine.row_sampling import RowSampling
@@ -56,12 +56,19 @@ class Runner:
         config: ModelConfig,
         parameters: Parameters,
         capacity: Capacity,
+        *,
+        native: bool = False,
     ) -> None:
-        """Allocate the KV arrays. `compile` must run before the first step."""
+        """Allocate the KV arrays. `compile` must run before the first step.
+
+        Args:
+            native: whether the native library may be used.
+        """
         self._config = config
         self._capacity = capacity
         self._parameters = parameters
         self._architecture = architecture
+        self._native = native
         self._state = self._empty_state()
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`."""
@@ -100,15 +107,15 @@ class Runner:
             capacity.page_size,
             config.head_dim,
             jnp.dtype(jnp.float32),
+            native=self._native,
         )
         rows = capacity.rows + 1
-        cache = ModelCache(
-            kv,
-            tuple(
-                jnp.zeros((rows + capacity.checkpoints, *shape), jnp.float32)
-                for shape in self._architecture.recurrent_shapes(config)
-            ),
+        recurrent = allocate_recurrent(
+            self._architecture.recurrent_shapes(config),
+            rows + capacity.checkpoints,
+            native=self._native,
         )
+        cache = ModelCache(kv, recurrent)
         history = RowHistory(
             counts=jnp.zeros((rows, config.vocabulary), jnp.int32),
             bias=jnp.zeros((rows, config.vocabulary), jnp.float32),

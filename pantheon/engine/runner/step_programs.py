@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import jax
 
-from pantheon.engine.programs import ProgramStore
+from pantheon.engine.programs import ProgramStore, without_cache_of_jax
 from pantheon.engine.runner.compiler_options import compiler_options
 
 _log: Final = logging.getLogger(__name__)
@@ -97,9 +97,8 @@ class _Program:
         if self._compiled is None:
             began = time.monotonic()
             what = self.finish()
-            _log.info(
-                "%s when it was used: %s (%.1f s)", what, self._name, time.monotonic() - began
-            )
+            took = time.monotonic() - began
+            _log.info("%s at its first use: %s (%.1f s)", what, self._name, took)
             return self.ready()
         return self._compiled
 
@@ -110,8 +109,12 @@ class _Program:
             self._coming = None
         if self._compiled is not None:
             return "loaded"
-        self._compiled = self._jitted.lower(*self._shapes).compile(compiler_options())
-        if self._store is not None and self.key is not None:
+        lowered = self._jitted.lower(*self._shapes)
+        if self._store is None or self.key is None:
+            self._compiled = lowered.compile(compiler_options())
+        else:
+            with without_cache_of_jax():
+                self._compiled = lowered.compile(compiler_options())
             self._store.keep(self.key, self._compiled)
         return "compiled"
 

@@ -11,7 +11,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from pantheon.engine.programs import PrivateFolder, ProgramStore, environment_digest
+from pantheon.engine.programs import (
+    PrivateFolder,
+    ProgramStore,
+    environment_digest,
+    without_cache_of_jax,
+)
 
 HERE = environment_digest("")
 
@@ -31,7 +36,8 @@ def doubled() -> jax.stages.Compiled:
     """Adds a doubled array to a donated one."""
     array = jax.ShapeDtypeStruct((1000,), jnp.float32)
     jitted = jax.jit(lambda state, x: (state + 2 * x, x[0]), donate_argnums=0)
-    return jitted.lower(array, array).compile()
+    with without_cache_of_jax():
+        return jitted.lower(array, array).compile()
 
 
 def result_of(program: jax.stages.Compiled) -> list[float]:
@@ -74,6 +80,24 @@ def test_the_environment_follows_the_configuration_of_jax() -> None:
     finally:
         jax.config.update("jax_default_matmul_precision", before)
     assert environment_digest("") == HERE
+
+
+def test_no_program_is_taken_out_of_the_cache_of_jax_meanwhile() -> None:
+    """XLA's CPU client would lose functions of one: "Function ... not found" when it is run."""
+    events: list[str] = []
+    jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+    try:
+        array = jax.ShapeDtypeStruct((1000,), jnp.float32)
+        for _ in range(2):
+            jax.jit(lambda x: x - 1).lower(array).compile()
+        assert "/jax/compilation_cache/compile_requests_use_cache" in events
+        events.clear()
+        doubled()
+        assert "/jax/compilation_cache/compile_requests_use_cache" not in events
+        jax.jit(lambda x: x - 1).lower(array).compile()
+        assert "/jax/compilation_cache/cache_hits" in events
+    finally:
+        jax.monitoring.clear_event_listeners()
 
 
 @pytest.mark.parametrize("content", [b"", b"not a program", b"x\x9c\x03\x00\x00\x00\x00\x01"])
