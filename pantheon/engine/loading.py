@@ -110,6 +110,7 @@ def _load(
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
         native = _has_native_kernels(config, progress)
+        dimensions = replace(dimensions, native=native)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         ).check(host_memory().available)
