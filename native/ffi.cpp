@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "activation_sums.h"
+#include "ffi_errors.h"
 #include "instruction_sets.h"
 #include "thread_pool.h"
 #include "xla/ffi/api/ffi.h"
@@ -21,12 +22,6 @@ using Packed = ffi::Buffer<ffi::U8, 2>;
 using Indices = ffi::Buffer<ffi::S32, 1>;
 
 constexpr int kPiecesOfThread = 12;   // So that one that is kept waiting has little to catch up.
-
-int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-
-ffi::Error invalid(const std::string& expected, int64_t found) {
-  return ffi::Error::InvalidArgument("expected " + expected + ", got " + std::to_string(found));
-}
 
 // Bytes of a block of 32 rows; 0 where so many columns cannot be packed.
 int64_t block_bytes(Format format, int64_t columns) {
@@ -48,16 +43,6 @@ ffi::Error check_packed(const Packed& packed, int64_t format, int64_t rows, int6
     return invalid(std::to_string(blocks) + " blocks", packed.dimensions()[0]);
   }
   return ffi::Error::Success();
-}
-
-// Runs what may throw: an exception must not reach XLA.
-template <class Body>
-ffi::Error guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(error.what());
-  }
 }
 
 struct Product {

@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 
+#include "attention_kernels.h"
+
 namespace pantheon {
 namespace {
 
@@ -24,6 +26,17 @@ bool has(InstructionSet set) {
   }
 }
 
+// The table of a set out of those of all; null where the processor or the build has it not.
+template <class Table>
+const Table* table_for(InstructionSet set, const Table& (*portable)(),
+                       const Table& (*avx2)() = nullptr, const Table& (*avx512)() = nullptr) {
+  if (set == InstructionSet::best) set = best_instruction_set();
+  if (!has(set)) return nullptr;
+  if (set == InstructionSet::avx512) return &avx512();
+  if (set == InstructionSet::avx2) return &avx2();
+  return &portable();
+}
+
 }  // namespace
 
 InstructionSet best_instruction_set() {
@@ -37,18 +50,19 @@ InstructionSet best_instruction_set() {
 }
 
 const Kernels* kernels_for(InstructionSet set) {
-  if (set == InstructionSet::best) set = best_instruction_set();
-  if (!has(set)) return nullptr;
-  switch (set) {
 #if defined(__x86_64__)
-    case InstructionSet::avx2:
-      return &avx2_kernels();
-    case InstructionSet::avx512:
-      return &avx512_kernels();
+  return table_for(set, portable_kernels, avx2_kernels, avx512_kernels);
+#else
+  return table_for(set, portable_kernels);
 #endif
-    default:
-      return &portable_kernels();
-  }
+}
+
+const AttentionKernels* attention_for(InstructionSet set) {
+#if defined(__x86_64__)
+  return table_for(set, portable_attention, avx2_attention, avx512_attention);
+#else
+  return table_for(set, portable_attention);
+#endif
 }
 
 }  // namespace pantheon

@@ -15,8 +15,31 @@ struct Avx2 : Vectors<32> {
 
   static Floats splat(float value) { return _mm256_set1_ps(value); }
 
+  static Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+  static Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+
+  template <int Count>
+  static Floats spread(const float* from) {
+    if constexpr (Count == 1) {
+      return _mm256_broadcast_ss(from);
+    } else if constexpr (Count == 2) {
+      double both;
+      std::memcpy(&both, from, sizeof both);
+      return reinterpret_cast<Floats>(_mm256_set1_pd(both));
+    } else {
+      static_assert(Count == 4);
+      const __m128 all = _mm_loadu_ps(from);
+      return _mm256_insertf128_ps(_mm256_castps128_ps256(all), all, 1);
+    }
+  }
+
   static Floats halves(const uint8_t* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+
+  static void store_halves(uint16_t* to, Floats values) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
   }
 
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {

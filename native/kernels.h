@@ -17,6 +17,7 @@ struct alignas(64) Workspace {
   float slab[kSlabColumns * kBlockRows];                       // Weights without their offsets.
   float offsets[kSlabColumns / kSmallestGroup * kBlockRows];   // Of each group of columns.
   float totals[kChunkRows * kBlockRows];
+  int64_t thread = 0;   // Its number in the pool.
 };
 
 // The product of all activations with one block of a matrix.

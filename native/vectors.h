@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace pantheon {
 
@@ -71,6 +72,30 @@ struct Vectors {
 
   static Floats splat(float value) { return Floats{} + value; }
 
+  // The second where one of them is no number.
+  static Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+  static Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
+
+  // `Count` numbers, over and over.
+  template <int Count>
+  static Floats spread(const float* from) {
+    if constexpr (Count == 1) {
+      return splat(*from);
+    } else {
+      Floats values;
+      for (int i = 0; i < lanes; i += Count) {
+        std::memcpy(reinterpret_cast<float*>(&values) + i, from, sizeof(float) * Count);
+      }
+      return values;
+    }
+  }
+
+  // The lanes, each with the one whose number differs in the bit `Bit` alone.
+  template <int Bit>
+  static Floats swapped(Floats values) {
+    return swapped_over<Bit>(values, std::make_integer_sequence<int, lanes>{});
+  }
+
   static Floats floats(const uint8_t* from) { return load<Floats>(from); }
   static Words words(const uint8_t* from) { return load<Words>(from); }
 
@@ -113,6 +138,34 @@ struct Vectors {
     std::memcpy(octets, &indices, Bytes);
     for (uint8_t& octet : octets) octet = table[octet];
     return words(octets);
+  }
+
+  // To half precision, to the nearest, infinite from 65520 on.
+  static void store_halves(uint16_t* to, Floats values) {
+    Words bits = reinterpret_cast<Words>(values);
+    const Words sign = (bits >> 16) & 0x8000u;
+    bits &= 0x7fffffffu;
+    const Words is_none = reinterpret_cast<Words>(bits > 0x7f800000u);
+    const Words is_small = reinterpret_cast<Words>(bits < 0x38800000u);
+    const Words is_large = reinterpret_cast<Words>(bits >= 0x47800000u) & ~is_none;
+    // Rounded to even: half of the last place that is kept, less one where that is even.
+    const Words normal = (bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13;
+    // Subnormal ones are rounded by the addition of a number whose last place is theirs.
+    const Words subnormal = reinterpret_cast<Words>(reinterpreted(bits) + 0.5f) - 0x3f000000u;
+    const Words half = (normal & ~is_small & ~is_large & ~is_none) | (subnormal & is_small) |
+                       (is_large & 0x7c00u) | (is_none & 0x7e00u);
+    const auto packed = __builtin_convertvector(half | sign, Halfwords);
+    std::memcpy(to, &packed, sizeof packed);
+  }
+
+ private:
+  template <int Bit, int... Lane>
+  static Floats swapped_over(Floats values, std::integer_sequence<int, Lane...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(values, values, (Lane ^ Bit)...);
+#else
+    return __builtin_shuffle(values, Integers{(Lane ^ Bit)...});
+#endif
   }
 };
 

@@ -111,6 +111,7 @@ def _load(
         native = _has_native_kernels(config, progress)
         if programs is not None:
             programs.foresee(occasion)
+        dimensions = replace(dimensions, native=native)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         ).check(host_memory().available)

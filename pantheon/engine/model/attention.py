@@ -60,7 +60,7 @@ def attention(
         key = rms_norm(key, parameters.key_norm, config.rms_epsilon)
     query = rotate(query, placement.positions, frequencies, config.rope)
     key = rotate(key, placement.positions, frequencies, config.rope)
-    cache = write(cache, placement, key, value)
+    cache = write(cache, placement, key, value, native=config.native)
     mixed = paged_attention(
         query,
         cache.keys,
@@ -70,6 +70,7 @@ def attention(
         placement.lengths,
         scale=config.head_dim**-0.5,
         window=config.sliding_window,
+        native=config.native,
     )
     if gate is not None:
         mixed = mixed * jax.nn.sigmoid(gate)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pantheon.engine.kernels.paged_attention import write_pages
 from pantheon.engine.kernels.zeros import zeros
 
 
@@ -110,14 +111,18 @@ def write(
     placement: Placement,
     keys: Float[Array, "batch time kv_heads head_dim"],
     values: Float[Array, "batch time kv_heads head_dim"],
+    *,
+    native: bool = False,
 ) -> LayerCache:
-    """Store the keys and values of a step in their pages."""
-
-    def store(
-        pages: Float[Array, "pages kv_heads page_size head_dim"],
-        new: Float[Array, "batch time kv_heads head_dim"],
-    ) -> Float[Array, "pages kv_heads page_size head_dim"]:
-        where = pages.at[placement.pages, :, placement.offsets, :]
-        return where.set(new.astype(pages.dtype), mode="drop")
-
-    return LayerCache(store(cache.keys, keys), store(cache.values, values))
+    """Store the keys and values of a step in their pages, by the native kernels or not."""
+    return LayerCache(
+        *write_pages(
+            cache.keys,
+            cache.values,
+            keys,
+            values,
+            placement.pages,
+            placement.offsets,
+            native=native,
+        )
+    )

@@ -33,9 +33,10 @@ def open_model(path: Path, context_cap: int = 0, *, native: bool = True) -> Mode
     """Read a model file whole, for the native kernels where they are built."""
     with GGUFFile(path) as file:
         architecture = architecture_of(file)
-        config = architecture.read_config(file).within(context_cap)
+        native = native and native_missing() is None
+        config = replace(architecture.read_config(file).within(context_cap), native=native)
         parameters = architecture.read_parameters(
-            WeightReader(file, native=native and native_missing() is None),
+            WeightReader(file, native=native),
             config,
             lambda done, total: None,
         )

@@ -14,7 +14,13 @@ import jax
 
 _FOLDER: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"libpantheon-ffi-(\d+)\.(\d+)\.so")
-_OPERATIONS: Final = ("pantheon_multiply", "pantheon_take_rows", "pantheon_zeros")
+_OPERATIONS: Final = (
+    "pantheon_multiply",
+    "pantheon_take_rows",
+    "pantheon_attend",
+    "pantheon_write_pages",
+    "pantheon_zeros",
+)
 
 
 class InstructionSet(IntEnum):
