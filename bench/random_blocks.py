@@ -1,7 +1,7 @@
 """Random weights, packed in ggml's blocks without quantising any.
 
-Codes and scales are drawn, so that a block is valid by itself and the mean of its weights is about zero. The
-layouts are those of `block_q4_K` and `block_q6_K` in ggml's `ggml-common.h`.
+Codes and scales are drawn, so that a block is valid by itself and the mean of its weights is about
+zero. The layouts are those of `block_q4_K` and `block_q6_K` in ggml's `ggml-common.h`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,55 @@
+"""What `python -m bench` prints and keeps of the race with llama.cpp."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from bench import machine
+from bench.larger_model import larger_model
+from bench.peer import find_peer, missing_features
+from bench.processor import processor_flags, read_cpuinfo
+from bench.race import CONTEXT, PREFILL_TOKENS, Plan, run_race
+from bench.race_rows import race_table
+from bench.results import ROOT, keep
+
+
+def race(plan: Plan, model: Path) -> None:
+    """Race with llama.cpp over a model and the larger one, against the goals."""
+    peer = find_peer(ROOT, os.environ.get("LLAMA_BIN"))
+    missing = missing_features(peer, processor_flags(read_cpuinfo()))
+    if missing:
+        print(f"WARNING: the peer's build does not use {', '.join(missing)} of this processor")
+    larger = larger_model(ROOT, model)
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        finish = run_race(ROOT, peer, model, larger, plan, Path(folder))
+    print("\n" + race_table(finish.rows, "llama.cpp"))
+    print(
+        f"\n{model.name}; larger: {larger.name}; {record['machine']['cpu']}, "
+        f"{record['machine']['cores']} cores, {peer.version}, {finish.seconds / 60:.1f} minutes, "
+        f"load average {load:.2f} before"
+    )
+    print("Plain decoding (PANTHEON_SPECULATION=0), greedy, answers of equal length.")
+    for warning in finish.warnings():
+        print(f"WARNING: {warning}")
+    record["versions"]["llama.cpp"] = peer.version
+    record |= {
+        "models": [{"file": one.name, "bytes": one.stat().st_size} for one in (model, larger)],
+        "sizes": {
+            "prefill_tokens": PREFILL_TOKENS,
+            "context": CONTEXT,
+            "decode_tokens": plan.decode_tokens,
+            "rounds": plan.rounds,
+            "larger_rounds": plan.larger_rounds,
+            "requests": {str(clients): count for clients, count in plan.loads.items()},
+            "load_rounds": plan.load_rounds,
+        },
+        "peer_features": list(peer.features),
+        "peer_unused": list(missing),
+        "load_before": round(load, 2),
+        **finish.record(),
+    }
+    keep("race", record)
