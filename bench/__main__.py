@@ -21,6 +21,7 @@ _ROUNDS: Final = 5
 _QUICK_ROUNDS: Final = 2
 _WHAT: Final = {
     "race": "both servers in turns, with the goals",
+    "kl": "logits of every mode beside the float32 reference's",
     "kernels": "kernels beside their references",
     "steps": "additions to a decode step",
     "speculation": "drafts beside plain decoding",
@@ -62,6 +63,8 @@ def _run(arguments: argparse.Namespace) -> bool:
         commands.measure_tokenizers(rounds)
     else:
         model = _model_file(arguments.model)
+        if what == "kl":
+            return race_commands.kl(model, quick)
         if what == "steps":
             commands.compare_steps(rounds, model)
         elif what == "speculation":
@@ -128,9 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.epilog = (
         "WHAT is one of:\n"
         + "\n".join(lines)
-        + (
-            "\n\nLLAMA_BIN=FOLDER names a folder with llama.cpp's programs instead of building them."
-        )
+        + ("\n\nLLAMA_BIN=FOLDER names a folder with llama.cpp's programs, which are built else.")
     )
     return parser
 

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 
 from bench import machine
+from bench.kl import CONTEXT as KL_CONTEXT
+from bench.kl import TEXT, accuracy_table, measure_accuracy
 from bench.larger_model import larger_model
 from bench.peer import find_peer, missing_features
 from bench.processor import processor_flags, read_cpuinfo
@@ -53,3 +55,27 @@ def race(plan: Plan, model: Path) -> None:
         **finish.record(),
     }
     keep("race", record)
+
+
+def kl(model: Path, quick: bool) -> bool:
+    """Compare every mode's logits, and llama.cpp's, with the float32 reference's.
+
+    Returns:
+        Whether every mode is as close as it is to be.
+    """
+    peer = find_peer(ROOT, os.environ.get("LLAMA_BIN"))
+    record = machine.describe(ROOT)
+    chunks = 1 if quick else 3
+    with tempfile.TemporaryDirectory() as folder:
+        found, positions = measure_accuracy(ROOT, peer, model, Path(folder), chunks)
+    print("\n" + accuracy_table(found))
+    print(f"\n{model.name}, {positions} positions of bench/{TEXT}, {peer.version}")
+    record["versions"]["llama.cpp"] = peer.version
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "sizes": {"positions": positions, "context": KL_CONTEXT, "decoded_chunks": chunks},
+        "unit": "nats",
+        "rows": [one.record() for one in found],
+    }
+    keep("kl", record)
+    return all(one.met for one in found)

@@ -1,7 +1,7 @@
 """The forward pass of dense models in numpy and float32: what every mode is measured against.
 
-Independent of the engine: weights are dequantised by the package gguf, and everything is the textbook
-form of the architectures, without cache, padding or kernels.
+Independent of the engine: weights are dequantised by the package gguf, and everything is the
+textbook form of the architectures, without cache, padding or kernels.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ReferenceModel:
         return result
 
     def _linear(self, name: str, x: _Array) -> _Array:
-        result = x @ self._weights[f"{name}.weight"].T
+        result: _Array = x @ self._weights[f"{name}.weight"].T
         bias = self._weights.get(f"{name}.bias")
         return result if bias is None else result + bias
 
