@@ -22,6 +22,7 @@ _QUICK_ROUNDS: Final = 2
 _WHAT: Final = {
     "race": "both servers in turns, with the goals",
     "kl": "logits of every mode beside the float32 reference's",
+    "probes": "what the processor allows for each rate",
     "kernels": "kernels beside their references",
     "steps": "additions to a decode step",
     "speculation": "drafts beside plain decoding",
@@ -65,7 +66,9 @@ def _run(arguments: argparse.Namespace) -> bool:
         model = _model_file(arguments.model)
         if what == "kl":
             return race_commands.kl(model, quick)
-        if what == "steps":
+        if what == "probes":
+            race_commands.probes(model)
+        elif what == "steps":
             commands.compare_steps(rounds, model)
         elif what == "speculation":
             commands.compare_speculation(rounds, model)

@@ -17,6 +17,7 @@ from bench.kl_peer import peer_divergence
 from bench.kl_stats import Divergence
 from bench.peer import Peer
 from bench.reference_forward import ReferenceModel
+from bench.text_table import text_table
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.tokenizer import Tokenizer, Vocabulary
 
@@ -164,13 +165,4 @@ def accuracy_table(found: Sequence[Accuracy]) -> str:
                 *(f"{one.closer:,.1f}x", str(GOAL), "met" if one.met else "MISSED"),
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    text.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(text)
+    return text_table(lines, left=2)

@@ -40,7 +40,7 @@ def peer_divergence(
         *(str(program), "--model", str(model), "--kl-divergence"),
         *("--kl-divergence-base", str(base), "--ctx-size", str(context)),
         *("--batch-size", str(context), "--ubatch-size", str(batch)),
-        *("--threads", threads, "--threads-batch", threads, "--offline"),
+        *("--threads", threads, "--threads-batch", threads, "--poll", "0", "--offline"),
     )
     log = folder / "perplexity.log"
     with running(command, folder, log, os.environ) as process:

@@ -7,14 +7,16 @@ import tempfile
 from pathlib import Path
 
 from bench import machine
+from bench.bounds import bound_rates, bound_table
 from bench.kl import CONTEXT as KL_CONTEXT
 from bench.kl import TEXT, accuracy_table, measure_accuracy
 from bench.larger_model import larger_model
+from bench.peaks import measure_peaks
 from bench.peer import find_peer, missing_features
 from bench.processor import processor_flags, read_cpuinfo
 from bench.race import CONTEXT, PREFILL_TOKENS, Plan, run_race
 from bench.race_rows import race_table
-from bench.results import ROOT, keep
+from bench.results import RESULTS, ROOT, keep
 
 
 def race(plan: Plan, model: Path) -> None:
@@ -79,3 +81,27 @@ def kl(model: Path, quick: bool) -> bool:
     }
     keep("kl", record)
     return all(one.met for one in found)
+
+
+def probes(model: Path) -> None:
+    """Measure what the processor allows for the products of each rate, without a server."""
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        one, all_of_them = measure_peaks(Path(folder))
+    for peaks in (one, all_of_them):
+        print(
+            f"{peaks.threads} thread(s): {peaks.float32 / 1e9:.1f} float32 and "
+            f"{peaks.int16 / 1e9:.1f} int16 10^9 multiply-adds/s, {peaks.bytes / 1e9:.1f} GB/s read"
+        )
+    bounds = bound_rates(model, all_of_them, RESULTS)
+    print("\n" + bound_table(bounds))
+    print(f"\n{model.name}, load average {load:.2f} before; served: the last race kept here")
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "load_before": round(load, 2),
+        "peaks": [peaks.record() for peaks in (one, all_of_them)],
+        "unit": "tokens/s",
+        "rows": [bound.record() for bound in bounds],
+    }
+    keep("probes", record)

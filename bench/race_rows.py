@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from bench.goals import Goal
+from bench.text_table import text_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,4 @@ def race_table(rows: Sequence[Row], peer: str) -> str:
                 {None: "", True: "met", False: "MISSED"}[row.met],
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    text.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(text)
+    return text_table(lines, left=2)
