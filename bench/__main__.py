@@ -22,7 +22,9 @@ _QUICK_ROUNDS: Final = 2
 _WHAT: Final = {
     "race": "both servers in turns, with the goals",
     "kl": "logits of every mode beside the float32 reference's",
+    "overhead": "where each microsecond of a decode step goes",
     "probes": "what the processor allows for each rate",
+    "plots": "draw the last results of race, kl and overhead into docs/",
     "kernels": "kernels beside their references",
     "steps": "additions to a decode step",
     "speculation": "drafts beside plain decoding",
@@ -62,12 +64,16 @@ def _run(arguments: argparse.Namespace) -> bool:
         commands.compare_kernels(rounds)
     elif what == "tokenizers":
         commands.measure_tokenizers(rounds)
+    elif what == "plots":
+        race_commands.plots()
     else:
         model = _model_file(arguments.model)
         if what == "kl":
             return race_commands.kl(model, quick)
         if what == "probes":
             race_commands.probes(model)
+        elif what == "overhead":
+            race_commands.overhead(model, quick)
         elif what == "steps":
             commands.compare_steps(rounds, model)
         elif what == "speculation":

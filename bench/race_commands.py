@@ -8,9 +8,11 @@ from pathlib import Path
 
 from bench import machine
 from bench.bounds import bound_rates, bound_table
+from bench.errors import BenchError
 from bench.kl import CONTEXT as KL_CONTEXT
 from bench.kl import TEXT, accuracy_table, measure_accuracy
 from bench.larger_model import larger_model
+from bench.microseconds import measure_steps, step_table
 from bench.peaks import measure_peaks
 from bench.peer import find_peer, missing_features
 from bench.processor import processor_flags, read_cpuinfo
@@ -105,3 +107,34 @@ def probes(model: Path) -> None:
         "rows": [bound.record() for bound in bounds],
     }
     keep("probes", record)
+
+
+def overhead(model: Path, quick: bool) -> None:
+    """Take a decode step of the real model apart, served over HTTP."""
+    record = machine.describe(ROOT)
+    load = os.getloadavg()[0]
+    tokens = 48 if quick else 200
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure_steps(ROOT, model, tokens, Path(folder) / "server.log")
+    print("\n" + step_table(found))
+    print(f"\n{model.name}, load average {load:.2f} before")
+    record |= {
+        "model": {"file": model.name, "bytes": model.stat().st_size},
+        "load_before": round(load, 2),
+        "unit": "microseconds",
+        "steps": [one.record() for one in found],
+    }
+    keep("overhead", record)
+
+
+def plots() -> None:
+    """Draw the last kept results into docs/.
+
+    Raises:
+        BenchError: matplotlib is not installed, or there are no results.
+    """
+    try:
+        from bench.plots import draw_plots, drawn_names
+    except ModuleNotFoundError as error:
+        raise BenchError(f"the plots need matplotlib: pip install '.[bench]' ({error})") from None
+    print(f"drawn: {drawn_names(draw_plots(RESULTS, ROOT / 'docs'))}")
