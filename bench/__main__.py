@@ -69,8 +69,8 @@ def _run(arguments: argparse.Namespace) -> bool:
     else:
         model = _model_file(arguments.model)
         if what == "kl":
-            return race_commands.kl(model, quick)
-        if what == "probes":
+            race_commands.kl(model, quick)
+        elif what == "probes":
             race_commands.probes(model)
         elif what == "overhead":
             race_commands.overhead(model, quick)

@@ -36,7 +36,8 @@ PREFILL_GOAL: Final = Goal(4.0, at_most=False)
 START_GOAL: Final = Goal(3.0)
 """Seconds more."""
 
-LARGER_ROWS: Final = (1, 8)
+_LARGER_TOKENS: Final = 24
+_FEW_TOKENS: Final = 8
 _SETTINGS: Final = {
     # Answers repeat what they said, and drafts would be a race of their own.
     "PANTHEON_SPECULATION": "0",
@@ -52,7 +53,8 @@ class Plan:
 
     Attributes:
         rounds: pairs of samples of each rate.
-        larger_rounds: the same of the larger model; 0 leaves its rates out.
+        larger_rows: for which rows the larger model is served.
+        larger_rounds: pairs of samples of its rates; 0 leaves them out.
         decode_tokens: tokens of the answer of a single row; those of many are longer.
         loads: requests of each client in a round, by clients.
         load_rounds: pairs of loads.
@@ -60,6 +62,7 @@ class Plan:
     """
 
     rounds: int
+    larger_rows: tuple[int, ...]
     larger_rounds: int
     decode_tokens: int
     loads: Mapping[int, int]
@@ -67,8 +70,27 @@ class Plan:
     starts: int
 
 
-FULL: Final = Plan(4, 2, 48, {1: 12, 4: 6, 8: 4}, 2, 3)
-QUICK: Final = Plan(2, 0, 24, {1: 5, 4: 2, 8: 2}, 1, 2)
+FULL: Final = Plan(
+    rounds=3,
+    larger_rows=(1, 8),
+    larger_rounds=2,
+    decode_tokens=48,
+    loads={1: 6, 4: 3, 8: 2},
+    load_rounds=2,
+    starts=3,
+)
+"""Some nine minutes on two cores, half of them the peer's turns; compiling comes on top."""
+
+QUICK: Final = Plan(
+    rounds=2,
+    larger_rows=(8,),
+    larger_rounds=0,
+    decode_tokens=24,
+    loads={1: 3, 4: 1, 8: 1},
+    load_rounds=1,
+    starts=1,
+)
+"""Less than three minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +155,9 @@ class _Race:
         """Rates and waits of the small model, by rows and clients."""
         rows: list[Row] = []
         waits: list[Row] = []
-        for count, goal in DECODE_GOALS.items():
+        for count in DECODE_GOALS:
             with self._both(model, count) as turns:
-                rows += self._rates(turns, count, goal, self._plan.rounds, "")
+                rows += self._rates(turns, count, self._plan.rounds, self._plan.decode_tokens, "")
                 if count in self._plan.loads:
                     waits += wait_rows(count, self._loads(turns, count))
         return rows + waits
@@ -160,30 +182,31 @@ class _Race:
             bare = resident(pid)
         rounds = self._plan.larger_rounds
         memory: list[Row] = []
-        for count in LARGER_ROWS:
+        for count in self._plan.larger_rows:
             with self._both(model, count) as turns:
                 pids = [server.pid for server in turns.servers]
                 loaded = [resident(pid) for pid in pids]
                 if rounds:
-                    rows += self._rates(turns, count, DECODE_GOALS[count], rounds, "larger: ")
-                turns.waits(count, 1)
+                    rows += self._rates(turns, count, rounds, _LARGER_TOKENS, "larger: ")
+                else:
+                    turns.answer_stories(count, _FEW_TOKENS)
                 used = [resident(pid) for pid in pids]
             readings = [MemoryReading(*both) for both in zip(loaded, used, strict=True)]
             memory.append(memory_row(count, CONTEXT, bare, *readings))
         return rows + memory
 
-    def _rates(self, turns: Turns, count: int, goal: Goal, rounds: int, prefix: str) -> list[Row]:
+    def _rates(self, turns: Turns, count: int, rounds: int, tokens: int, prefix: str) -> list[Row]:
         """Rates of `count` rows; of one, also that of a prefill."""
         prefills, decodes = [], []
         for number in range(rounds):
             if count == 1:
                 prefills.append(turns.prefill(PREFILL_TOKENS))
-            decodes.append(turns.decode(count, self._plan.decode_tokens))
+            decodes.append(turns.decode(count, tokens))
             seen = [pairs[-1] for pairs in (prefills, decodes) if pairs]
             rates = ", ".join(f"{ours:.1f} : {theirs:.1f}" for ours, theirs in seen)
             print(f"  round {number + 1}/{rounds}: {rates} tok/s", flush=True)
         name = f"{prefix}decode {count} row{'s' if count > 1 else ''}"
-        rows = [Row.of_samples(name, "tok/s", decodes, goal)]
+        rows = [Row.of_samples(name, "tok/s", decodes, DECODE_GOALS[count])]
         if prefills:
             name = f"{prefix}prefill {PREFILL_TOKENS} tokens"
             rows.insert(0, Row.of_samples(name, "tok/s", prefills, PREFILL_GOAL))

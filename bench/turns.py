@@ -65,7 +65,7 @@ class Turns:
         until the last has decoded for a while: answers are longer the more rows there are, and
         where that was not enough they are asked for again, twice as long.
         """
-        workload = Decode(rows, tokens * (1 + (rows - 1) // 3), least=tokens // 3)
+        workload = Decode(rows, tokens * (1 + (rows - 1) // 4), least=tokens // 3)
         for _ in range(_TRIES - 1):
             try:
                 return self._rates(workload)
@@ -73,6 +73,12 @@ class Turns:
                 print(f"  {workload.name}: {error}; again with longer answers", flush=True)
                 workload = replace(workload, max_tokens=2 * workload.max_tokens)
         return self._rates(workload)
+
+    def answer_stories(self, rows: int, tokens: int) -> None:
+        """Have both answer `rows` requests at once, for what that leaves in memory."""
+        prompts = [self._source.story() for _ in range(rows)]
+        for turn in range(2):
+            ask_at_once(self.servers[turn], prompts, tokens)
 
     def waits(self, clients: int, requests: int) -> tuple[Waits, Waits]:
         """What `clients` wait for who send `requests` each."""
