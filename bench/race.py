@@ -156,7 +156,7 @@ class _Race:
         rows: list[Row] = []
         waits: list[Row] = []
         for count in DECODE_GOALS:
-            with self._both(model, count) as turns:
+            with self._both(model, count) as servers, self._turns(servers) as turns:
                 rows += self._rates(turns, count, self._plan.rounds, self._plan.decode_tokens, "")
                 if count in self._plan.loads:
                     waits += wait_rows(count, self._loads(turns, count))
@@ -183,14 +183,14 @@ class _Race:
         rounds = self._plan.larger_rounds
         memory: list[Row] = []
         for count in self._plan.larger_rows:
-            with self._both(model, count) as turns:
-                pids = [server.pid for server in turns.servers]
-                loaded = [resident(pid) for pid in pids]
-                if rounds:
-                    rows += self._rates(turns, count, rounds, _LARGER_TOKENS, "larger: ")
-                else:
-                    turns.answer_stories(count, _FEW_TOKENS)
-                used = [resident(pid) for pid in pids]
+            with self._both(model, count) as servers:
+                loaded = [resident(server.pid) for server in servers]
+                with self._turns(servers) as turns:
+                    if rounds:
+                        rows += self._rates(turns, count, rounds, _LARGER_TOKENS, "larger: ")
+                    else:
+                        turns.answer_stories(count, _FEW_TOKENS)
+                used = [resident(server.pid) for server in servers]
             readings = [MemoryReading(*both) for both in zip(loaded, used, strict=True)]
             memory.append(memory_row(count, CONTEXT, bare, *readings))
         return rows + memory
@@ -219,12 +219,16 @@ class _Race:
         return [turns.waits(clients, requests) for _ in range(rounds)]
 
     @contextmanager
-    def _both(self, model: Path, rows: int) -> Iterator[Turns]:
+    def _both(self, model: Path, rows: int) -> Iterator[tuple[Server, Server]]:
         print(f"{model.name}, {rows} row(s)", flush=True)
         with self._theirs(model, rows) as theirs, self._ours(model, rows) as ours:
-            turns = Turns(ours, theirs, self._prompts, self.quiet)
-            yield turns
-            turns.end()
+            yield ours, theirs
+
+    @contextmanager
+    def _turns(self, servers: tuple[Server, Server]) -> Iterator[Turns]:
+        turns = Turns(*servers, self._prompts, self.quiet)
+        yield turns
+        turns.end()
 
     def _ours(self, model: Path, rows: int) -> AbstractContextManager[Server]:
         log = self._folder / "pantheon.log"
