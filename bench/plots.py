@@ -96,6 +96,7 @@ def accuracy_figure(record: Mapping[str, Any]) -> Figure:
     # Float64 computes none of two equal distributions, which a logarithm has no place for.
     ours = [max(row["pantheon"]["mean"], 1e-12) for row in rows]
     theirs = [row["peer"]["mean"] for row in rows]
+    axes.set_xlim(min(ours) / 10, 10 * max(theirs))
     axes.barh([place + 0.2 for place in places], ours, height=0.36, color=_MET, label="Pantheon")
     axes.barh(
         [place - 0.2 for place in places], theirs, height=0.36, color=_GREY, label="llama.cpp"
@@ -104,7 +105,7 @@ def accuracy_figure(record: Mapping[str, Any]) -> Figure:
     axes.set_yticks(list(places), [f"{row['mode']}, {row['way']}" for row in rows], fontsize=8)
     axes.set_xlabel("mean KL divergence from the float32 reference, nats")
     axes.set_title(_where(record), fontsize=9)
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 
@@ -112,7 +113,7 @@ def overhead_figure(record: Mapping[str, Any]) -> Figure:
     """The parts of a decode step, stacked, for each number of rows."""
     steps = record["steps"]
     names = (*PARTS, "rest")
-    figure = Figure(figsize=(8, 0.7 * len(steps) + 1.6), layout="constrained")
+    figure = Figure(figsize=(8, 0.8 * len(steps) + 1.6), layout="constrained")
     axes = figure.subplots()
     places = list(range(len(steps), 0, -1))
     left = [0.0] * len(steps)
@@ -120,20 +121,20 @@ def overhead_figure(record: Mapping[str, Any]) -> Figure:
         values = [step[name] / 1000 for step in steps]
         axes.barh(places, values, left=left, color=colour, height=0.5, label=LABELS[name])
         left = [start + value for start, value in zip(left, values, strict=True)]
-    for place, end, step in zip(places, left, steps, strict=True):
+    for place, step in zip(places, steps, strict=True):
         axes.annotate(
-            f"sampling {step['sampling'] / 1000:.2f}, HTTP beside it {step['http'] / 1000:.2f}",
-            (end, place),
-            xytext=(-4, 20),
+            f"sampling {step['sampling'] / 1000:.2f} ms of the device's, "
+            f"HTTP {step['http'] / 1000:.2f} ms on other threads",
+            (0, place + 0.3),
+            xytext=(4, 2),
             textcoords="offset points",
-            ha="right",
             fontsize=8,
         )
     axes.set_yticks(places, [_rows(step["rows"]) for step in steps])
     axes.set_ylim(0.5, len(steps) + 0.7)
     axes.set_xlabel("milliseconds from one decode step to the next")
     axes.set_title(_where(record), fontsize=9)
-    axes.legend(fontsize=8, ncols=len(names), loc="lower center", bbox_to_anchor=(0.5, -0.75))
+    figure.legend(loc="outside lower center", ncols=len(names), fontsize=8)
     return figure
 
 
