@@ -43,6 +43,7 @@ class StubDevice:
         """Sample the tokens of `text` in turn, by position."""
         self._text = text
         self._rows = rows
+        self.batches: tuple[int, ...] = (rows,)
         self._step_seconds = step_seconds
         self._ends_at = 0.0
         self.dispatched: list[float] = []

@@ -25,9 +25,9 @@ class Speculation(Enum):
     """Which models decode with drafts from their own conversation."""
 
     WHERE_IT_PAYS = "where it pays"
-    """Those in which a draft costs next to nothing."""
+    """Where drafts bring more tokens in a second than they cost."""
     ALWAYS = "always"
-    """All that can."""
+    """In every entry that is free, of every model that can."""
     NEVER = "never"
 
 

@@ -9,12 +9,20 @@ from typing import Final, Protocol
 import numpy as np
 
 from pantheon.engine.constraint import Constraint
+from pantheon.engine.draft_budget import Guess
 from pantheon.engine.token_mask import TokenMask
 
 _LEAST_MATCH: Final = 3
 _MOST_MATCH: Final = 8
 _FIRST_WIDTH: Final = 2
 _MOST_WIDTH: Final = 16
+
+_HOPED_RIGHT: Final = 4.0
+_HOPED_TRIED: Final = 5.0
+"""An answer begins as if so many drafts of so many had been right."""
+
+_MEMORY: Final = 0.98
+"""What was right or wrong counts so much less with each step since."""
 
 
 class Guesser(Protocol):
@@ -76,13 +84,17 @@ class Drafting:
         self._masks: tuple[TokenMask | None, ...] = ()
         self._least_match = _LEAST_MATCH
         self._width = _FIRST_WIDTH
+        self._right = self._tried = 0.0
         self.count = DraftCount()
         self.untold: list[int] = []
 
     @property
-    def guesses(self) -> bool:
-        """Whether something is guessed to follow the latest token."""
-        return bool(self._guess)
+    def guess(self) -> Guess | None:
+        """What is guessed to follow the latest token; None where nothing is."""
+        if not self._guess:
+            return None
+        likelihood = (self._right + _HOPED_RIGHT) / (self._tried + _HOPED_TRIED)
+        return Guess(len(self._guess), likelihood)
 
     @property
     def verifies(self) -> bool:
@@ -125,6 +137,8 @@ class Drafting:
 
     def end_step(self) -> None:
         """Everything that is taken of a step was taken: learn, and guess what follows."""
+        self._right *= _MEMORY
+        self._tried *= _MEMORY
         if self._drafts:
             self._learn()
         self._guess = self._guesser.guess(self._width, least_match=self._least_match)
@@ -138,6 +152,9 @@ class Drafting:
     def _learn(self) -> None:
         right = len(self.untold) - 1
         self.count += DraftCount(right, len(self._drafts))
+        self._right += right
+        # What stands behind the first wrong one says nothing.
+        self._tried += min(right + 1, len(self._drafts))
         if right == len(self._drafts):
             self._width = min(2 * self._width, _MOST_WIDTH)
             self._least_match = _LEAST_MATCH

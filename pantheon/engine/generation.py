@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pantheon.engine.answer import Answer
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import Constraint
+from pantheon.engine.draft_budget import Guess
 from pantheon.engine.drafting import Drafting
 from pantheon.engine.events import Finished, Usage
 from pantheon.engine.row_sampling import RowSampling
@@ -48,9 +49,9 @@ class Generation:
         return self.drafting is not None and self.drafting.verifies
 
     @property
-    def guesses(self) -> bool:
-        """True when its next tokens can be drafted, once every token is read."""
-        return self.drafting is not None and self.drafting.guesses
+    def guess(self) -> Guess | None:
+        """What is guessed of its next tokens, which can be drafted once every token is read."""
+        return None if self.drafting is None else self.drafting.guess
 
     def confirms_draft(self, index: int) -> bool:
         """Whether a draft was what plain decoding takes; see `Drafting.confirms`."""

@@ -28,6 +28,8 @@ class InFlight:
         """Start with no part of `step` dispatched."""
         self.step = step
         self.dispatched_at = dispatched_at
+        self.batch = 0
+        """Entries of the compiled decode step in it; 0 where none is."""
         self._parts: list[tuple[tuple[tuple[Generation, int], ...], Tokens]] = []
 
     def add(self, samples: tuple[tuple[Generation, int], ...], tokens: Tokens) -> None:
@@ -44,15 +46,6 @@ class InFlight:
         """True when the next step of some generation depends on the tokens of this one."""
         return any(
             generation.waits_for_its_token and not generation.sequence.over
-            for samples, _ in self._parts
-            for generation, _ in samples
-        )
-
-    @property
-    def can_be_drafted(self) -> bool:
-        """True when drafts could follow the tokens of some generation."""
-        return any(
-            generation.guesses and not generation.sequence.over
             for samples, _ in self._parts
             for generation, _ in samples
         )

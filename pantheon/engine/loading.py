@@ -13,7 +13,7 @@ from pantheon.engine.admission import memory_need
 from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
-from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
@@ -23,7 +23,7 @@ from pantheon.engine.memory import Level
 from pantheon.engine.model import WeightReader, architecture_of, native_missing
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
-from pantheon.engine.runner import PREFILL_CHUNK, Runner, decode_batch
+from pantheon.engine.runner import PREFILL_CHUNK, Runner
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -151,7 +151,7 @@ def _load(
     cache = PrefixCache(PagePool(capacity.pages, capacity.page_size), slots)
     draft_plan = plan_drafts(
         config.speculation,
-        entries=decode_batch(capacity.rows),
+        batches=runner.batches,
         is_recurrent=any(dimensions.recurrent),
         is_mixture=dimensions.moe is not None,
     )
@@ -161,7 +161,6 @@ def _load(
         queue_depth=config.queue_depth if config.batch_slots else 0,
         chunk=PREFILL_CHUNK,
         cache=cache,
-        entries=draft_plan.entries,
     )
     table = SessionTable(
         max_sessions=sessions,
@@ -175,6 +174,7 @@ def _load(
         scheduler,
         table,
         queue_wait_s=config.queue_wait_s,
+        speculation=draft_plan.speculation,
         row_limit=lambda: (
             shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
         ),
@@ -213,7 +213,7 @@ def _load(
                 options.reasoning_budget, config.stop_repetition, config.tool_grammar
             ),
             thinking_default=config.thinking_default,
-            speculates=draft_plan.entries > 0,
+            speculates=draft_plan.speculation is not Speculation.NEVER,
         )
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:

@@ -7,7 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from pantheon.engine.batches import holding
 from pantheon.engine.cache import Session, SessionSlotsFull, SessionTable
+from pantheon.engine.config import Speculation
+from pantheon.engine.draft_budget import DraftBudget
 from pantheon.engine.drafting import DraftCount
 from pantheon.engine.errors import (
     EngineError,
@@ -59,6 +62,7 @@ class StepLoop:
         sessions: SessionTable,
         *,
         queue_wait_s: float,
+        speculation: Speculation = Speculation.NEVER,
         row_limit: Callable[[], int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,6 +71,7 @@ class StepLoop:
         Args:
             name: the model's, for the log.
             queue_wait_s: seconds that a sequence may wait for a row.
+            speculation: whether decode steps hold drafts.
             row_limit: tells how many rows may be in use right now; None for all.
             clock: seconds, monotonic.
         """
@@ -79,6 +84,10 @@ class StepLoop:
         self.lock = threading.Condition()
         self.sessions = LiveSessions(sessions, self.lock, clock)
         self.times = StepTimes(scheduler.chunk)
+        self._budget = None
+        if speculation is not Speculation.NEVER:
+            always = speculation is Speculation.ALWAYS
+            self._budget = DraftBudget(runner.batches, self.times.batches, always=always)
         self.stepped = False
         self.drafts = DraftCount()
         self._generations: dict[Sequence, Generation] = {}
@@ -214,9 +223,7 @@ class StepLoop:
 
     def _turn(self, in_flight: InFlight | None) -> InFlight | None:
         """Dispatch the next step and read the one before it; what is in flight now."""
-        if in_flight is not None and (
-            in_flight.must_be_read or (self._scheduler.spare and in_flight.can_be_drafted)
-        ):
+        if in_flight is not None and (in_flight.must_be_read or self._drafts()):
             self._collect(in_flight)
             in_flight = None
         with self.lock:
@@ -246,7 +253,7 @@ class StepLoop:
         pace = self.times.pace
         if pace is not None:
             self._scheduler.pace = pace
-        plan = self._scheduler.plan(self._draft) if all_read else self._scheduler.plan()
+        plan = self._scheduler.plan(self._draft, self._drafts() if all_read else 0)
         if plan is None:
             return None
         chunk = plan.prefill
@@ -255,6 +262,14 @@ class StepLoop:
             tuple((self._generations[row.sequence], row) for row in plan.decode),
             plan.saves,
         )
+
+    def _drafts(self) -> int:
+        """How many drafts the next step should hold."""
+        if self._budget is None:
+            return 0
+        decoding = self._scheduler.decoding
+        guesses = [self._generations[sequence].guess for sequence in decoding]
+        return self._budget.drafts(len(decoding), [guess for guess in guesses if guess])
 
     def _draft(self, sequence: Sequence, most: int) -> tuple[int, ...]:
         drafting = self._generations[sequence].drafting
@@ -270,6 +285,7 @@ class StepLoop:
             entries = step_entries(step.decode)
             samples = tuple((generation, 1 + len(row.drafts)) for generation, row in step.decode)
             in_flight.add(samples, self._runner.decode(*entries))
+            in_flight.batch = holding(len(entries.rows), self._runner.batches)
         if step.prefill is not None:
             self._dispatch_chunk(*step.prefill, in_flight)
         return in_flight
@@ -343,9 +359,7 @@ class StepLoop:
         began = max(self._last_read, in_flight.dispatched_at)
         self._last_read = now
         if step.decode or step.prefill is not None:
-            self.times.add(
-                now - began, decodes=bool(step.decode), prefills=step.prefill is not None
-            )
+            self.times.add(now - began, batch=in_flight.batch, prefills=step.prefill is not None)
 
     def _drop(
         self, sequence: Sequence, sampled: tuple[int, ...] | None = None, *, lost: bool = False

@@ -21,7 +21,14 @@ class Tokens(Protocol):
 
 
 class StepRunner(Protocol):
-    """The device side of one model. What is dispatched runs in order."""
+    """The device side of one model. What is dispatched runs in order.
+
+    Attributes:
+        batches: entries that decode steps are compiled for, rising; a step takes as long as the
+            next of them that holds its own.
+    """
+
+    batches: tuple[int, ...]
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
         """Prepare a row for a new sequence."""
@@ -68,7 +75,7 @@ class StepRunner(Protocol):
         In the step after one with drafts the row is fed what the caller took of that step.
 
         Args:
-            rows: the row of each entry; no more entries than the runner's decode batch.
+            rows: the row of each entry; no more entries than the largest batch.
             positions: where the token that is fed stands.
             fed: the token; None for the newest that the row sampled, where the step before had
                 no drafts of it.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 _MEMORY: Final = 0.9
@@ -23,20 +25,30 @@ class StepTimes:
         self._chunk = chunk
         self._decode: float | None = None
         self._prefill: float | None = None
+        self._batches: dict[int, float] = {}
 
-    def add(self, seconds: float, *, decodes: bool, prefills: bool) -> None:
+    def add(self, seconds: float, *, batch: int, prefills: bool) -> None:
         """Take the duration of one step.
 
         The part of a step that both decodes and prefills is its duration without that of a
         decode step alone.
+
+        Args:
+            batch: entries of the compiled decode step, 0 where none ran.
         """
         if not prefills:
             self._decode = _average(self._decode, seconds)
+            self._batches[batch] = _average(self._batches.get(batch), seconds)
             return
-        if decodes:
-            seconds -= self._decode or 0.0
+        if batch:
+            seconds -= self._batches.get(batch, self._decode or 0.0)
         if seconds > 0:
             self._prefill = _average(self._prefill, seconds)
+
+    @property
+    def batches(self) -> Mapping[int, float]:
+        """How long a decode step of a batch takes, of those that were measured."""
+        return MappingProxyType(self._batches)
 
     @property
     def prefill_tokens_per_s(self) -> float | None:

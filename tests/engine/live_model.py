@@ -8,12 +8,13 @@ from pathlib import Path
 from pantheon.engine.answer import Answer
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.completion import EventStream
+from pantheon.engine.config import Speculation
 from pantheon.engine.drafting import Drafting, Guesser
 from pantheon.engine.events import Event, Failed, Finished
 from pantheon.engine.generation import Generation
 from pantheon.engine.model import Architecture, ModelConfig, Parameters
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner, decode_batch
+from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.scheduler import Sequence as Prompt
 from pantheon.engine.session_blob import BlobTarget
@@ -154,7 +155,6 @@ def live_model(
         queue_depth=32,
         chunk=PREFILL_CHUNK,
         cache=cache,
-        entries=0 if checkpoints else decode_batch(rows),
     )
     table = SessionTable(max_sessions=8, idle_ttl_s=1e6, watch_grace_s=1e6, forget=cache.forget)
     target = BlobTarget(
@@ -167,7 +167,8 @@ def live_model(
         runner.empty_recurrent_state(),
     )
     traces = runner.traces
-    loop = StepLoop("tiny", runner, scheduler, table, queue_wait_s=WAIT_S)
+    speculation = Speculation.NEVER if checkpoints else Speculation.ALWAYS
+    loop = StepLoop("tiny", runner, scheduler, table, queue_wait_s=WAIT_S, speculation=speculation)
     try:
         transfer = SessionTransfer(loop, cache, runner, target, snapshots=architecture.snapshots)
         yield LiveModel(loop, scheduler, runner, transfer)

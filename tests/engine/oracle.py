@@ -15,7 +15,8 @@ class Oracle:
 
         Args:
             right: whether the token at a place of the answer is guessed as it is.
-            wrong: added to one that is not.
+            wrong: bits that are turned in one that is not; what they make stands in a vocabulary
+                of an even size as well.
             width: tokens guessed at once, whatever is asked for.
         """
         self._answer = answer
@@ -30,6 +31,6 @@ class Oracle:
     def guess(self, most: int, *, least_match: int) -> tuple[int, ...]:
         places = range(self._taken, min(self._taken + self._width, len(self._answer)))
         return tuple(
-            self._answer[place] if self._right(place) else self._answer[place] + self._wrong
+            self._answer[place] if self._right(place) else self._answer[place] ^ self._wrong
             for place in places
         )

@@ -66,6 +66,7 @@ class _Runner:
     fail_reset: bool = False
     finite: bool = True
     started: list[int] = field(default_factory=list)
+    batches: tuple[int, ...] = (8,)
     masks: list[TokenMask | None] = field(default_factory=list)
 
     def _step(self, kind: str, rows: tuple[int, ...]) -> None:

@@ -74,11 +74,20 @@ class ToyTokens:
 class ToyDevice:
     """Implements `pantheon.engine.step_runner.StepRunner`; what is dispatched runs at once."""
 
-    def __init__(self, *, rows: int, pages: int, page_size: int, slots: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        rows: int,
+        pages: int,
+        page_size: int,
+        slots: int = 0,
+        batches: tuple[int, ...] = (),
+    ) -> None:
         """Fill every page and slot with garbage. With `slots` the layers are recurrent too."""
         self.recurrent = slots > 0
         self._shape = (pages, page_size)
         self._rows = rows
+        self.batches = batches or (rows,)
         self._slots = slots
         self._garbage = np.random.default_rng(7)
         self.computed = 0

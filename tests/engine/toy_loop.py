@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pantheon.engine.answer import Answer
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.completion import EventStream
+from pantheon.engine.config import Speculation
 from pantheon.engine.drafting import Drafting, Guesser
 from pantheon.engine.events import Event, Failed, Finished, TextDelta
 from pantheon.engine.generation import Generation
@@ -45,8 +46,10 @@ class GatedDevice(ToyDevice):
     resets = -1
     """How often it had to start over."""
 
-    def __init__(self, *, rows: int, pages: int, page_size: int, slots: int = 0) -> None:
-        super().__init__(rows=rows, pages=pages, page_size=page_size, slots=slots)
+    def __init__(
+        self, *, rows: int, pages: int, page_size: int, slots: int, batches: tuple[int, ...]
+    ) -> None:
+        super().__init__(rows=rows, pages=pages, page_size=page_size, slots=slots, batches=batches)
         self.gate = threading.Event()
         self.gate.set()
         self.fail_next = False
@@ -164,17 +167,25 @@ def toy_loop(
     entries: int = 0,
 ) -> Iterator[ToyLoop]:
     """A running loop; at its end nothing may be held by anybody."""
-    device = GatedDevice(rows=rows, pages=pages, page_size=page_size, slots=slots)
+    device = GatedDevice(
+        rows=rows, pages=pages, page_size=page_size, slots=slots, batches=(entries or rows,)
+    )
     cache = PrefixCache(
         PagePool(pages, page_size), ReferencePool(slots) if slots else None, checkpoint_every
     )
-    scheduler = Scheduler(
-        rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, entries=entries
-    )
+    scheduler = Scheduler(rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache)
     table = SessionTable(
         max_sessions=max_sessions, idle_ttl_s=3600, watch_grace_s=45, forget=cache.forget
     )
-    loop = StepLoop("toy", device, scheduler, table, queue_wait_s=queue_wait_s, clock=clock)
+    loop = StepLoop(
+        "toy",
+        device,
+        scheduler,
+        table,
+        queue_wait_s=queue_wait_s,
+        speculation=Speculation.ALWAYS if entries else Speculation.NEVER,
+        clock=clock,
+    )
     try:
         yield ToyLoop(loop, device, scheduler, cache, table)
     finally:

@@ -6,6 +6,7 @@ from pantheon.engine.model.native import native_missing
 from pantheon.engine.model.parameters import Parameters
 from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.registry import Architecture, architecture_of
+from pantheon.engine.model.row_independence import computes_rows_alike
 
 __all__ = [
     "Architecture",
@@ -14,5 +15,6 @@ __all__ = [
     "Parameters",
     "WeightReader",
     "architecture_of",
+    "computes_rows_alike",
     "native_missing",
 ]

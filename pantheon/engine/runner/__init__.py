@@ -1,6 +1,6 @@
 """The device side of one model: arrays, shape buckets, compiled steps."""
 
-from pantheon.engine.runner.buckets import DECODE_BATCHES, PREFILL_CHUNK, decode_batch
+from pantheon.engine.runner.buckets import DECODE_BATCHES, PREFILL_CHUNK
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.runner import Runner
 from pantheon.engine.runner.sampled import Sampled
@@ -11,5 +11,4 @@ __all__ = [
     "Capacity",
     "Runner",
     "Sampled",
-    "decode_batch",
 ]

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
+from pantheon.engine.batches import holding
 from pantheon.engine.model import ModelConfig
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import batch_adjustments
-from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batch
+from pantheon.engine.runner.buckets import PREFILL_CHUNK
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.sampling import batch_rows
 from pantheon.engine.runner.steps import ChoiceBatch, FedBatch
@@ -20,8 +21,10 @@ from pantheon.engine.token_mask import TokenMask
 class StepArguments:
     """Makes the arguments of the steps of one model. See `Runner` for what they mean."""
 
-    def __init__(self, config: ModelConfig, capacity: Capacity) -> None:
+    def __init__(self, config: ModelConfig, capacity: Capacity, batches: tuple[int, ...]) -> None:
+        """Of a runner that decodes in these batches, rising."""
         self._config = config
+        self._batches = batches
         self._capacity = capacity
 
     def _table(self, pages: Sequence[int]) -> Int[np.ndarray, " blocks"]:
@@ -77,7 +80,7 @@ class StepArguments:
         fed: Sequence[int | None],
         taken: Sequence[tuple[int, int]],
     ) -> tuple[np.ndarray | FedBatch | ChoiceBatch, ...]:
-        batch = decode_batch(self._capacity.rows)
+        batch = holding(len(rows), self._batches)
         padded_rows = np.full(batch, self._capacity.rows, np.int32)
         padded_rows[: len(rows)] = rows
         padded_positions = np.zeros(batch, np.int32)
@@ -101,8 +104,10 @@ class StepArguments:
         for index, token in enumerate(fed):
             if token is not None:
                 tokens[index] = token
-        taken_rows = np.full(batch, self._capacity.rows, np.int32)
-        taken_tokens = np.zeros(batch, np.int32)
+        # They are of the step before, which may have been a larger one.
+        most = self._batches[-1]
+        taken_rows = np.full(most, self._capacity.rows, np.int32)
+        taken_tokens = np.zeros(most, np.int32)
         for index, (row, token) in enumerate(taken):
             taken_rows[index], taken_tokens[index] = row, token
         return FedBatch(tokens, taken_rows, taken_tokens)  # type: ignore[arg-type]

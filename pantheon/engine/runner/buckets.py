@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-DECODE_BATCHES: Final = (1, 8)
-"""Rows of a decode step. Measured on CPU, XLA multiplies 2 or 4 rows no faster than 8."""
+from pantheon.engine.batches import holding
+
+DECODE_BATCHES: Final = (1, 2, 4, 8)
+"""Entries of a decode step."""
 
 PREFILL_CHUNK: Final = 128
 """Tokens of a prefill step, and the grid on which they stand.
@@ -16,13 +18,19 @@ SmolLM2, 512 tokens at once take a fifth less time a token, 32 nearly twice as m
 """
 
 
-def decode_batch(rows: int) -> int:
-    """The batch that a runner of `rows` rows decodes in, always: see `PREFILL_CHUNK`.
+def decode_batches(rows: int, *, alike: bool) -> tuple[int, ...]:
+    """The batches that a runner of `rows` rows decodes in, rising; the last holds all of them.
+
+    Args:
+        alike: whether a row comes out the same in a batch of any size. If not there is one batch:
+            an answer must be the same alone and in company.
 
     Raises:
         ValueError: no batch holds so many.
     """
-    for batch in DECODE_BATCHES:
-        if rows <= batch:
-            return batch
-    raise ValueError(f"rows must be at most {DECODE_BATCHES[-1]}, got {rows}")
+    if rows > DECODE_BATCHES[-1]:
+        raise ValueError(f"rows must be at most {DECODE_BATCHES[-1]}, got {rows}")
+    largest = holding(rows, DECODE_BATCHES)
+    if not alike:
+        return (largest if largest == 1 else DECODE_BATCHES[-1],)
+    return tuple(batch for batch in DECODE_BATCHES if batch <= largest)

@@ -11,12 +11,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Parameters
+from pantheon.engine.batches import holding
+from pantheon.engine.model import (
+    Architecture,
+    ModelCache,
+    ModelConfig,
+    Parameters,
+    computes_rows_alike,
+)
 from pantheon.engine.model.kv_cache import allocate
 from pantheon.engine.model.read import held_bytes
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, bias_vector
 from pantheon.engine.runner.arguments import StepArguments
+from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.compiler_options import compiler_options
 from pantheon.engine.runner.sampled import Sampled
@@ -57,7 +65,10 @@ class Runner:
         self._state = self._empty_state()
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`."""
-        self._arguments = StepArguments(config, capacity)
+        alike = computes_rows_alike(config, parameters)
+        self.batches = decode_batches(capacity.rows, alike=alike)
+        """Entries of a decode step: one takes as long as the next of these sizes, rising."""
+        self._arguments = StepArguments(config, capacity, self.batches)
         self._biased: set[int] = set()
         """Rows whose bias on the device is not zero."""
         self._steps: dict[str, Callable[..., Any]] = {}
@@ -109,12 +120,14 @@ class Runner:
         """Compile every step; nothing is traced afterwards."""
         greedy = RowSampling(0, 1, 0, 0)
         prefill = self._arguments.prefill([0], 0, (0,), 0, greedy, None)
-        decode = self._arguments.decode([], [], [], [], [], [], [])
         number, page = np.int32(0), tuple(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
         steps: tuple[tuple[str, Callable[..., Any], bool, tuple[Any, ...]], ...] = (
             ("prefill", self._of_model(prefill_step), True, (self._parameters, *prefill)),
-            ("decode", self._of_model(decode_step), True, (self._parameters, *decode)),
+            *(
+                (_decode_name(batch), self._of_model(decode_step), True, self._padding(batch))
+                for batch in self.batches
+            ),
             ("start row", start_row_step, True, (number, bias)),
             ("copy page", copy_page_step, True, (number, number)),
             ("read page", read_page_step, False, (number,)),
@@ -134,6 +147,15 @@ class Runner:
             self._steps[name] = lowered.compile(compiler_options())
             took = time.monotonic() - began
             progress(f"compiled {done}/{len(steps)}: {name} ({took:.1f} s)")
+
+    def _padding(self, batch: int) -> tuple[Any, ...]:
+        """Arguments of a decode step of so many entries, all of them padding."""
+        padding = [self._capacity.rows] * batch
+        greedy = [RowSampling(0, 1, 0, 0)] * batch
+        arguments = self._arguments.decode(
+            padding, [0] * batch, [()] * batch, greedy, [None] * batch, [None] * batch, []
+        )
+        return self._parameters, *arguments
 
     def temporary_bytes(self, step: str) -> int:
         """Bytes that a compiled step takes beside its arguments and results, as XLA plans it.
@@ -266,5 +288,10 @@ class Runner:
         masks = [None] * len(rows) if masks is None else masks
         fed = [None] * len(rows) if fed is None else fed
         arguments = self._arguments.decode(rows, positions, pages, sampling, masks, fed, taken)
-        chosen, self._state = self._steps["decode"](self._state, self._parameters, *arguments)
+        step = self._steps[_decode_name(holding(len(rows), self.batches))]
+        chosen, self._state = step(self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)
+
+
+def _decode_name(batch: int) -> str:
+    return f"decode {batch}"

@@ -54,8 +54,8 @@ class FedBatch(NamedTuple):
     """
 
     tokens: Int[Array, " batch"]
-    taken_rows: Int[Array, " batch"]
-    taken_tokens: Int[Array, " batch"]
+    taken_rows: Int[Array, " largest_batch"]
+    taken_tokens: Int[Array, " largest_batch"]
 
 
 class Chosen(NamedTuple):

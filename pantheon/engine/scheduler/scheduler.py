@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_positions
 from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
+
+
+_OLDEST_EVERY: Final = 4
+"""Of so many chunks one goes to the prompt that was admitted first."""
+
+_SHORT_PROMPT: Final = 4
+"""Chunks of a prompt that is computed at once while rows decode."""
 
 
 class QueueFull(Exception):
@@ -36,7 +44,6 @@ class Scheduler:
         chunk: int,
         cache: PrefixCache,
         pace: int = 0,
-        entries: int = 0,
     ) -> None:
         """Make a scheduler with every row free.
 
@@ -47,8 +54,6 @@ class Scheduler:
             cache: where pages come from.
             pace: decode steps without a chunk of prefill after each that has one, while rows
                 decode.
-            entries: entries of a decode step, where those that no row takes may hold drafts;
-                0 plans no drafts. A model with recurrent layers cannot take any.
         """
         self._cache = cache
         self.chunk = chunk
@@ -59,10 +64,10 @@ class Scheduler:
         self.row_limit = rows
         """Rows that may be in use; fewer than there are under memory pressure."""
         self.pace = pace
-        self._entries = entries
         self._owed = 0
         self._waiting: deque[Sequence] = deque()
-        self._prefilling: deque[Sequence] = deque()
+        self._prefilling: list[Sequence] = []
+        self._chunks = 0
         self._decoding: list[Sequence] = []
         self._saves: list[StateSave] = []
 
@@ -96,32 +101,46 @@ class Scheduler:
             raise QueueFull
 
     @property
-    def spare(self) -> int:
-        """Entries of a decode step that no row takes, and that may hold drafts."""
-        return max(self._entries - len(self._decoding), 0)
+    def prefilling(self) -> tuple[Sequence, ...]:
+        """Sequences in a row whose prompt is not done, oldest first."""
+        return tuple(self._prefilling)
+
+    @property
+    def decoding(self) -> tuple[Sequence, ...]:
+        """Sequences whose prompt is done: those that have a row in the next decode step."""
+        return tuple(self._decoding)
 
     def plan(
-        self, draft: Callable[[Sequence, int], tuple[int, ...]] = lambda sequence, most: ()
+        self,
+        draft: Callable[[Sequence, int], tuple[int, ...]] = lambda sequence, most: (),
+        drafts: int = 0,
     ) -> StepPlan | None:
         """Plan the next step and take it as done; None when nothing can be computed.
 
-        A step is every row that decodes, and a chunk of one unfinished prompt. Prompts take turns,
-        so that a short one does not wait for a long one. While any row decodes, `pace` steps
-        follow a chunk without another: a long prompt slows a running stream, and does not stop it.
+        A step is every row that decodes, and a chunk of one unfinished prompt: of the one with
+        the fewest chunks left (shortest remaining processing time: Schrage, 1968), so that a
+        short one does not wait for a long one and equal ones end one after another; every fourth
+        goes to the oldest, so that a long one is not left behind. While any row decodes, a chunk
+        owes it `pace` steps without another: a long prompt slows a running stream, and does not
+        stop it. A prompt of few chunks need not wait between them; what it owes is made up for
+        afterwards.
 
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
-                nothing is taken as done: see `accept`.
+                nothing is taken as done: see `accept`. A model with recurrent layers takes none.
+            drafts: how many are planned at most in all.
         """
         self._admit()
-        decode = tuple(self._plan_decode(draft))
+        decode = tuple(self._plan_decode(draft, drafts))
         saves, self._saves = tuple(self._saves), []
         prefill = None
-        if self._owed and decode:
-            self._owed -= 1
-        elif self._prefilling:
-            self._owed = self.pace
+        if not decode:
+            self._owed = 0
+        if self._prefilling and self._owed <= self._credit(self._next_prompt()):
+            self._owed += self.pace
             prefill = self._plan_prefill()
+        else:
+            self._owed = max(self._owed - 1, 0)
         if prefill is None and not decode and not saves:
             return None
         return StepPlan(prefill, decode, saves)
@@ -240,7 +259,8 @@ class Scheduler:
             self._prefilling.append(sequence)
 
     def _plan_prefill(self) -> PrefillChunk:
-        sequence = self._prefilling.popleft()
+        sequence = self._next_prompt()
+        self._chunks += 1
         lease = sequence.lease
         assert lease is not None and sequence.row is not None, "an admitted sequence has both"
         start, size = sequence.computed, len(sequence.prompt)
@@ -259,9 +279,8 @@ class Scheduler:
         last = stop == size
         if last:
             sequence.sampled = 1
+            self._prefilling.remove(sequence)
             self._decoding.append(sequence)
-        else:
-            self._prefilling.append(sequence)
         return PrefillChunk(
             sequence,
             sequence.row,
@@ -275,10 +294,26 @@ class Scheduler:
             save_state=save_state,
         )
 
+    def _next_prompt(self) -> Sequence:
+        """See `plan`. The prompts stand in the order in which they were admitted."""
+        if self._chunks % _OLDEST_EVERY == _OLDEST_EVERY - 1:
+            return self._prefilling[0]
+        return min(self._prefilling, key=self._chunks_left)
+
+    def _chunks_left(self, sequence: Sequence) -> int:
+        return self._chunks_from(sequence.computed, sequence)
+
+    def _chunks_from(self, position: int, sequence: Sequence) -> int:
+        return -(-len(sequence.prompt) // self.chunk) - position // self.chunk
+
+    def _credit(self, sequence: Sequence) -> int:
+        """Steps that may be owed to running rows when a chunk of a prompt begins."""
+        is_short = self._chunks_from(sequence.cached, sequence) <= _SHORT_PROMPT
+        return self.pace * (_SHORT_PROMPT - 1) if is_short else 0
+
     def _plan_decode(
-        self, draft: Callable[[Sequence, int], tuple[int, ...]]
+        self, draft: Callable[[Sequence, int], tuple[int, ...]], spare: int
     ) -> Iterable[DecodeRow]:
-        spare = self.spare
         for index, sequence in enumerate(self._decoding):
             if sequence.sampled < sequence.limit:
                 assert sequence.row is not None and sequence.lease is not None, "admitted"

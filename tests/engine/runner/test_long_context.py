@@ -23,7 +23,7 @@ def test_what_a_step_needs_beside_its_arguments_does_not_grow_with_the_window(na
     for window in (1024, 32768):
         runner = Runner(architecture, config, parameters, Capacity(8, 16, _PAGE, window))
         runner.compile(lambda message: None)
-        needed += [runner.temporary_bytes(step) for step in ("prefill", "decode")]
+        needed += [runner.temporary_bytes(step) for step in ("prefill", "decode 8")]
     short_prefill, short_decode, prefill, decode = needed
     tables = 8 * 32768 // _PAGE * 4
     assert prefill <= short_prefill + 4 * tables

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pantheon.engine.model import native_missing
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner, Sampled
-from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batch
+from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batches
 from tests.engine.model.forward import open_model
 from tests.golden import golden_arrays, golden_file, golden_json, smollm2_file
 
@@ -153,14 +154,51 @@ def test_smollm2_equals_the_float32_reference() -> None:
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(1, 1), (2, 8), (3, 8), (8, 8)])
-def test_a_runner_decodes_in_one_batch_size_whoever_runs(rows: int, batch: int) -> None:
+def test_rows_that_differ_by_batch_decode_in_one_size(rows: int, batch: int) -> None:
     """The same answer alone and in company: one program for both."""
-    assert decode_batch(rows) == batch
+    assert decode_batches(rows, alike=False) == (batch,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "batches"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 4)), (8, (1, 2, 4, 8))]
+)
+def test_rows_that_come_out_alike_decode_in_the_smallest_batch(
+    rows: int, batches: tuple[int, ...]
+) -> None:
+    assert decode_batches(rows, alike=True) == batches
+
+
+@pytest.mark.skipif(native_missing() is not None, reason=f"{native_missing()}")
+@pytest.mark.parametrize("name", ["llama-smollm", "qwen2", "qwen3", "phi3"])
+def test_a_row_comes_out_the_same_in_a_batch_of_any_size(name: str) -> None:
+    """The same answer alone and in company: native kernels sum each row in one order."""
+    runner = _compiled(golden_file(f"models/{name}-f32.gguf"), rows=8)
+    assert runner.batches == (1, 2, 4, 8)
+    prompt = np.random.default_rng(5).integers(0, 500, 90).tolist()
+    pages = [[8 * row + at for at in range(2)] for row in range(8)]
+    for row in range(8):
+        runner.prefill(prompt[: 90 - 9 * row], 0, pages[row], row, _GREEDY).read()
+    sampling = RowSampling(0.0, 1.0, 0, 0, top_logprobs=20)
+    for row in range(8):
+        found = []
+        for rows in (1, 2, 3, 5, 8):
+            # The row stands at another place each time, between other neighbours.
+            company = [(row + 3 * place) % 8 for place in range(rows)]
+            company = company[1:] + company[:1]
+            sampled = runner.decode(
+                company,
+                [90 - 9 * one for one in company],
+                [pages[one] for one in company],
+                [sampling] * rows,
+                fed=[prompt[one] for one in company],
+            ).read()
+            found.append(sampled[-1])
+        assert all(one == found[0] for one in found), row
 
 
 def test_more_rows_than_the_largest_batch_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 8, got 9"):
-        decode_batch(9)
+        decode_batches(9, alike=False)
 
 
 def test_keys_and_values_do_not_depend_on_where_a_prompt_is_cut() -> None:

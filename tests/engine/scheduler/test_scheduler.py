@@ -74,6 +74,27 @@ def test_the_pace_is_kept_between_chunks(pace: int) -> None:
     assert steps == [*[False] * pace, *([True, *[False] * pace] * 8)[: -pace or None]]
 
 
+@pytest.mark.parametrize("pace", [1, 3])
+def test_a_short_prompt_is_computed_at_once_and_made_up_for(pace: int) -> None:
+    """Rows decode in every step; what a short prompt took from them comes before the next."""
+    scheduler = _scheduler(pages=200, pace=pace)
+    scheduler.submit(_sequence(prompt=2, limit=200))
+    _plan(scheduler)
+    for _ in range(pace):
+        assert _plan(scheduler).prefill is None
+    steps = []
+    for size in (32, 40):
+        prompt = _sequence(prompt=size, limit=1)
+        scheduler.submit(prompt)
+        while not prompt.sampled:
+            plan = _plan(scheduler)
+            assert len(plan.decode) == 1
+            steps.append(plan.prefill is not None)
+        scheduler.finish(prompt)
+    waited = [False] * (4 * pace)
+    assert steps == [True] * 4 + waited + ([True, *[False] * pace] * 5)[: -pace or None]
+
+
 def test_a_lone_prompt_is_not_held_up_by_the_pace() -> None:
     scheduler = _scheduler(pace=64)
     scheduler.submit(_sequence(prompt=24))
@@ -94,6 +115,42 @@ def test_a_short_prompt_waits_for_one_chunk_of_each_other_at_most(others: int) -
     while not short.sampled:
         chunks += _plan(scheduler).prefill is not None
     assert chunks <= others + 1
+
+
+def _order_of_ends(scheduler: Scheduler, sequences: list[Sequence]) -> list[int]:
+    ends: list[int] = []
+    while len(ends) < len(sequences):
+        chunk = _plan(scheduler).prefill
+        if chunk is not None and chunk.last:
+            ends.append(sequences.index(chunk.sequence))
+    return ends
+
+
+def test_equal_prompts_end_one_after_another() -> None:
+    """Who came first waits for his own prompt alone, and the last no longer than in turns."""
+    scheduler = _scheduler(rows=3, pages=200)
+    sequences = [_sequence(prompt=24) for _ in range(3)]
+    for sequence in sequences:
+        scheduler.submit(sequence)
+    assert _order_of_ends(scheduler, sequences) == [0, 1, 2]
+
+
+def test_a_short_prompt_overtakes_and_a_long_one_is_not_left_behind() -> None:
+    """Scenario 174; one chunk of four goes to the oldest."""
+    scheduler = _scheduler(rows=2, pages=400)
+    long = _sequence(prompt=80)
+    scheduler.submit(long)
+    chunks = []
+    while not long.sampled:
+        if not any(len(sequence.prompt) == 16 for sequence in scheduler.prefilling):
+            scheduler.submit(_sequence(prompt=16, limit=1))
+        chunk = _plan(scheduler).prefill
+        assert chunk is not None
+        chunks.append(chunk.sequence is long)
+        if chunk.last and chunk.sequence is not long:
+            scheduler.finish(chunk.sequence)
+    # With two chunks left it is as short as the others, and older.
+    assert chunks == [*[False, False, False, True] * 8, True, True]
 
 
 @given(
