@@ -18,7 +18,6 @@ from bench.servers import HOST, Server, ready_server
 from bench.step_trace import PARTS
 from bench.text_table import text_table
 from bench.workloads import ask_at_once
-from pantheon.engine.runner import decode_batch
 
 ROWS: Final = (1, 8)
 LABELS: Final = {
@@ -100,12 +99,11 @@ def _measure(root: Path, model: Path, rows: int, tokens: int, log: Path) -> Step
             f"expected at least {_LEAST_TURNS} steps of {rows} rows, got {report['turns']}"
         )
     parts = {name: 1e6 * report["parts"][name] for name in PARTS}
-    batch = decode_batch(rows)
     return StepParts(
         rows=rows,
         parts=parts,
         rest=max(0.0, 1e6 * report["whole"] - sum(parts.values())),
-        sampling=1e6 * sampling_seconds(model, batch),
+        sampling=1e6 * sampling_seconds(model, rows),
         http=1e6 * report["http_per_piece"] * rows,
         turns=report["turns"],
     )

@@ -20,7 +20,6 @@ from bench.resident import resident
 from bench.running_stream import endless_fields
 from bench.servers import Server, llama_cpp, pantheon
 from bench.turns import Quiet, Turns
-from pantheon.engine.runner import decode_batch
 
 PREFILL_TOKENS: Final = 512
 CONTEXT: Final = 1024
@@ -152,14 +151,20 @@ class _Race:
         self.quiet = Quiet()
 
     def served(self, model: Path) -> list[Row]:
-        """Rates and waits of the small model, by rows and clients."""
+        """Rates and waits of the small model, by rows and clients.
+
+        Pantheon serves eight rows throughout; the peer is started with a slot for each row.
+        """
         rows: list[Row] = []
         waits: list[Row] = []
-        for count in DECODE_GOALS:
-            with self._both(model, count) as servers, self._turns(servers) as turns:
-                rows += self._rates(turns, count, self._plan.rounds, self._plan.decode_tokens, "")
-                if count in self._plan.loads:
-                    waits += wait_rows(count, self._loads(turns, count))
+        with self._ours(model, max(DECODE_GOALS)) as ours:
+            for count in DECODE_GOALS:
+                with self._theirs(model, count) as theirs, self._turns((ours, theirs)) as turns:
+                    rows += self._rates(
+                        turns, count, self._plan.rounds, self._plan.decode_tokens, ""
+                    )
+                    if count in self._plan.loads:
+                        waits += wait_rows(count, self._loads(turns, count))
         return rows + waits
 
     def starts(self, model: Path) -> list[Row]:
@@ -183,7 +188,8 @@ class _Race:
         rounds = self._plan.larger_rounds
         memory: list[Row] = []
         for count in self._plan.larger_rows:
-            with self._both(model, count) as servers:
+            with self._theirs(model, count) as theirs, self._ours(model, count) as ours:
+                servers = (ours, theirs)
                 loaded = [resident(server.pid) for server in servers]
                 with self._turns(servers) as turns:
                     if rounds:
@@ -219,23 +225,17 @@ class _Race:
         return [turns.waits(clients, requests) for _ in range(rounds)]
 
     @contextmanager
-    def _both(self, model: Path, rows: int) -> Iterator[tuple[Server, Server]]:
-        print(f"{model.name}, {rows} row(s)", flush=True)
-        with self._theirs(model, rows) as theirs, self._ours(model, rows) as ours:
-            yield ours, theirs
-
-    @contextmanager
     def _turns(self, servers: tuple[Server, Server]) -> Iterator[Turns]:
         turns = Turns(*servers, self._prompts, self.quiet)
         yield turns
         turns.end()
 
     def _ours(self, model: Path, rows: int) -> AbstractContextManager[Server]:
+        print(f"{model.name}, {rows} row(s)", flush=True)
         log = self._folder / "pantheon.log"
-        # As many rows as its programs have anyway, so that fewer of them must be compiled.
-        rows = decode_batch(rows)
         return pantheon(self._root, model, rows, CONTEXT, log, _SETTINGS, endless_fields(model))
 
     def _theirs(self, model: Path, rows: int) -> AbstractContextManager[Server]:
+        print(f"{model.name}, {rows} row(s)", flush=True)
         log = self._folder / "llama.log"
         return llama_cpp(self._peer, model, rows, CONTEXT, log, extra={"ignore_eos": True})

@@ -13,12 +13,10 @@ from jaxtyping import Array
 
 from bench.parity_engine import config_of
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner import Capacity, decode_batch
-from pantheon.engine.runner.adjustment import adjust
-from pantheon.engine.runner.arguments import StepArguments
+from pantheon.engine.runner.adjustment import adjust, batch_adjustments
 from pantheon.engine.runner.compiler_options import compiler_options
 from pantheon.engine.runner.logprobs import logprobs
-from pantheon.engine.runner.sampling import sample
+from pantheon.engine.runner.sampling import batch_rows, sample
 from pantheon.engine.runner.steps import ChoiceBatch
 
 _RUNS: Final = 50
@@ -28,29 +26,25 @@ _GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
 def sampling_seconds(model: Path, rows: int) -> float:
     """Median seconds of adjusting the scores of a step and choosing from them, compiled alone."""
     config = config_of(model)
-    batch = decode_batch(rows)
-    window = 64
-    arguments = StepArguments(config, Capacity(rows, rows, window, window))
-    every = list(range(rows))
-    nothing: list[Any] = [None] * rows
-    pages = [[row] for row in every]
-    choice = arguments.decode(every, [0] * rows, pages, [_GREEDY] * rows, nothing, nothing, ())[-1]
-    assert isinstance(choice, ChoiceBatch), "the last argument of a step says how to choose"
-    shape = (batch, config.vocabulary)
-    scores = jax.device_put(np.random.default_rng(0).standard_normal(shape, np.float32))
-    history = (
-        jax.device_put(np.zeros(shape, np.int32)),
-        jax.device_put(np.zeros(shape, np.float32)),
+    every = [_GREEDY] * rows
+    choice = ChoiceBatch(
+        batch_rows(every, [0] * rows, rows, config.tokens),
+        batch_adjustments(every, [None] * rows, rows, config.vocabulary),
+        np.bool_(False),  # type: ignore[arg-type]
     )
+    shape = (rows, config.vocabulary)
+    scores = jax.device_put(np.random.default_rng(0).standard_normal(shape, np.float32))
+    counts = jax.device_put(np.zeros(shape, np.int32))
+    bias = jax.device_put(np.zeros(shape, np.float32))
 
     def choose(scores: Array, counts: Array, bias: Array, choice: ChoiceBatch) -> Any:
         tokens = sample(adjust(scores, counts, bias, choice.adjustment), choice.sampling)
         return tokens, logprobs(scores, tokens, choice.logprobs_wanted)
 
-    compiled = jax.jit(choose).lower(scores, *history, choice).compile(compiler_options())
+    compiled = jax.jit(choose).lower(scores, counts, bias, choice).compile(compiler_options())
     times = []
     for _ in range(_RUNS):
         began = time.perf_counter()
-        jax.block_until_ready(compiled(scores, *history, choice))  # type: ignore[no-untyped-call]
+        jax.block_until_ready(compiled(scores, counts, bias, choice))  # type: ignore[no-untyped-call]
         times.append(time.perf_counter() - began)
     return median(times)
