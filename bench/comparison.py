@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from bench.text_table import text_table
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -64,13 +66,4 @@ def table(comparisons: Sequence[Comparison], title: str, peer: str, unit: str) -
                 f"{low:.2f}-{high:.2f}",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    return text_table(rows)

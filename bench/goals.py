@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.text_table import text_table
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -71,13 +73,4 @@ def goal_table(measures: Sequence[Measure], peer: str) -> str:
                 {None: "", True: "met", False: "MISSED"}[one.met],
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    return text_table(rows, left=2)

@@ -61,7 +61,7 @@ def wait_until(
     seconds: float,
     tell: Callable[[float], None],
 ) -> float:
-    """Wait for `done`, telling the seconds so far about four times a second.
+    """Wait for `done`, asked often at first, telling the seconds so far.
 
     Returns:
         The seconds waited.
@@ -79,7 +79,8 @@ def wait_until(
         if waited > seconds:
             raise BenchError(f"{_name(process)} took more than {seconds:.0f} s:\n{tail(log)}")
         tell(waited)
-        time.sleep(0.25)
+        # A start is timed by this to a hundredth; a build need not be watched so closely.
+        time.sleep(min(0.25, max(0.01, waited / 100)))
     return time.monotonic() - start
 
 

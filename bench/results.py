@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+"""Of the checkout."""
+
+RESULTS: Final = ROOT / "bench" / "results"
+
+
+def keep(kind: str, record: Mapping[str, Any]) -> None:
+    """Append a run to the results of this checkout, and say where."""
+    print(f"kept in {append(RESULTS, kind, record).relative_to(ROOT)}")
 
 
 def append(folder: Path, kind: str, record: Mapping[str, Any]) -> Path:

@@ -32,12 +32,14 @@ class Server:
 
     Attributes:
         extra: fields that its requests carry beside the common ones.
+        ready_seconds: from its start to its first answer.
     """
 
     name: str
     port: int
     pid: int
     extra: Mapping[str, Any]
+    ready_seconds: float
 
 
 @contextmanager
@@ -48,11 +50,13 @@ def pantheon(
     context: int,
     log: Path,
     settings: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Iterator[Server]:
     """Pantheon of this checkout with its default settings, whatever the environment says.
 
     Args:
         settings: environment variables for those that differ.
+        extra: fields that its requests carry beside the common ones.
     """
     port = _free_port()
     command = (
@@ -61,7 +65,7 @@ def pantheon(
         *("--max-sessions", str(rows), "--max-concurrent", str(rows)),
     )
     with running(command, root, log, {**_without_ours(), **(settings or {})}) as process:
-        yield _ready("pantheon", process, port, "/", log, {})
+        yield _ready("pantheon", process, port, "/v1/models", log, extra or {})
 
 
 @contextmanager
@@ -74,12 +78,14 @@ def llama_cpp(
     *,
     caches: bool = False,
     options: Sequence[str] = (),
+    extra: Mapping[str, Any] | None = None,
 ) -> Iterator[Server]:
     """llama-server with a slot of `context` tokens for each row.
 
     Args:
         caches: let a prompt reuse what its slot holds of it, as is its default.
         options: further ones of its command line; they override those given here.
+        extra: fields that its requests carry beside the common ones.
     """
     port = _free_port()
     threads = str(len(os.sched_getaffinity(0)))
@@ -92,9 +98,9 @@ def llama_cpp(
         *options,
     )
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("LLAMA_")}
-    extra = {} if caches else {"cache_prompt": False}
+    fields = {**({} if caches else {"cache_prompt": False}), **(extra or {})}
     with running(command, peer.server.parent, log, theirs) as process:
-        yield _ready("llama.cpp", process, port, "/health", log, extra)
+        yield _ready("llama.cpp", process, port, "/health", log, fields)
 
 
 @contextmanager
@@ -136,7 +142,7 @@ def _ready(
 
     waited = wait_until(lambda: _answers(port, path), process, log, _READY_SECONDS, tell)
     print(f"  {name} is ready after {waited:.1f} s", flush=True)
-    return Server(name, port, process.pid, extra)
+    return Server(name, port, process.pid, extra, waited)
 
 
 def _answers(port: int, path: str) -> bool:

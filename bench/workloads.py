@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from bench.prompts import Prompts
 from bench.rates import decode_rate, prefill_rate
@@ -14,24 +14,6 @@ from bench.streaming import Answer, ask
 
 _PROBES: Final = (64, 320)
 """Words of the prompts that show how many tokens a word has."""
-
-
-class Workload(Protocol):
-    """One row of the report."""
-
-    @property
-    def name(self) -> str:
-        """How the report calls it."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Completion tokens of each request."""
-
-    def prompts(self, source: Prompts) -> tuple[str, ...]:
-        """New prompts, to be sent at once."""
-
-    def rate(self, answers: Sequence[Answer]) -> float:
-        """Tokens per second. Raises AnswerTooShort where the answers do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +26,44 @@ class Prefill:
 
     @property
     def name(self) -> str:
+        """How the report calls it."""
         return f"prefill {self.tokens} tokens"
 
     def prompts(self, source: Prompts) -> tuple[str, ...]:
+        """A new prompt."""
         return (source.words(self.words),)
 
     def rate(self, answers: Sequence[Answer]) -> float:
+        """Tokens per second."""
         (answer,) = answers
         return prefill_rate(answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """`rows` answers of `max_tokens` tokens at once."""
+    """`rows` answers at once.
+
+    Attributes:
+        max_tokens: of each answer.
+        least: tokens of each that are decoded beside all others.
+    """
 
     rows: int
     max_tokens: int
+    least: int
 
     @property
     def name(self) -> str:
+        """How the report calls it."""
         return f"decode {self.rows} row{'s' if self.rows > 1 else ''}"
 
     def prompts(self, source: Prompts) -> tuple[str, ...]:
+        """New prompts, to be sent at once."""
         return tuple(source.story() for _ in range(self.rows))
 
     def rate(self, answers: Sequence[Answer]) -> float:
-        return decode_rate(answers, self.max_tokens // 3)
+        """Tokens per second. Raises AnswerTooShort where the answers do not tell."""
+        return decode_rate(answers, self.least)
 
 
 def ask_at_once(server: Server, prompts: Sequence[str], max_tokens: int) -> tuple[Answer, ...]:
@@ -102,7 +96,6 @@ class WordLengths:
         return max(1, round(tokens / self.per_word))
 
 
-def prefill_of(tokens: int, server: Server, source: Prompts) -> Prefill:
+def prefill_of(tokens: int, lengths: WordLengths) -> Prefill:
     """A prefill of as near to `tokens` tokens as whole words come, chat template included."""
-    lengths = WordLengths.of(server, source)
     return Prefill(tokens, lengths.words(tokens - lengths.template))

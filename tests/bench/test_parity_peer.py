@@ -99,7 +99,7 @@ def test_places_that_are_missing_are_asked_for_one_by_one(monkeypatch: pytest.Mo
         return _text(tokens=[70], completion_probabilities=[place], timings=timings)
 
     monkeypatch.setattr(parity_peer, "_post", post)
-    found = ask_tokens(Server("llama.cpp", 1, 1, {"cache_prompt": False}), PROMPT, 2, 9)
+    found = ask_tokens(Server("llama.cpp", 1, 1, {"cache_prompt": False}, 0.0), PROMPT, 2, 9)
     assert (found.tokens, found.refused) == ((630, 1015), (1008,))
     assert [place.ids.tolist() for place in found.places] == [[630, 442], [1015, 563]]
     assert [body["prompt"] for body in asked] == [[*PROMPT], [*PROMPT], [*PROMPT, 630]]

@@ -1,0 +1,50 @@
+"""What choosing the tokens takes of a decode step."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from bench.parity_engine import config_of
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.runner.adjustment import adjust, batch_adjustments
+from pantheon.engine.runner.compiler_options import compiler_options
+from pantheon.engine.runner.logprobs import logprobs
+from pantheon.engine.runner.sampling import batch_rows, sample
+from pantheon.engine.runner.steps import ChoiceBatch
+
+_RUNS: Final = 50
+_GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
+
+
+def sampling_seconds(model: Path, rows: int) -> float:
+    """Median seconds of adjusting the scores of a step and choosing from them, compiled alone."""
+    config = config_of(model)
+    every = [_GREEDY] * rows
+    choice = ChoiceBatch(
+        batch_rows(every, [0] * rows, rows, config.tokens),
+        batch_adjustments(every, [None] * rows, rows, config.vocabulary),
+        np.bool_(False),  # type: ignore[arg-type]
+    )
+    shape = (rows, config.vocabulary)
+    scores = jax.device_put(np.random.default_rng(0).standard_normal(shape, np.float32))
+    counts = jax.device_put(np.zeros(shape, np.int32))
+    bias = jax.device_put(np.zeros(shape, np.float32))
+
+    def choose(scores: Array, counts: Array, bias: Array, choice: ChoiceBatch) -> Any:
+        tokens = sample(adjust(scores, counts, bias, choice.adjustment), choice.sampling)
+        return tokens, logprobs(scores, tokens, choice.logprobs_wanted)
+
+    compiled = jax.jit(choose).lower(scores, counts, bias, choice).compile(compiler_options())
+    times = []
+    for _ in range(_RUNS):
+        began = time.perf_counter()
+        jax.block_until_ready(compiled(scores, counts, bias, choice))  # type: ignore[no-untyped-call]
+        times.append(time.perf_counter() - began)
+    return median(times)
