@@ -19,6 +19,10 @@ _OPERATIONS: Final = (
     "pantheon_take_rows",
     "pantheon_attend",
     "pantheon_write_pages",
+    "pantheon_rms_norm",
+    "pantheon_silu_product",
+    "pantheon_rotation",
+    "pantheon_rotate",
 )
 
 
