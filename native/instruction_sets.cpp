@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "attention_kernels.h"
+#include "row_kernels.h"
 
 namespace pantheon {
 namespace {
@@ -62,6 +63,14 @@ const AttentionKernels* attention_for(InstructionSet set) {
   return table_for(set, portable_attention, avx2_attention, avx512_attention);
 #else
   return table_for(set, portable_attention);
+#endif
+}
+
+const RowKernels* rows_for(InstructionSet set) {
+#if defined(__x86_64__)
+  return table_for(set, portable_rows, avx2_rows, avx512_rows);
+#else
+  return table_for(set, portable_rows);
 #endif
 }
 

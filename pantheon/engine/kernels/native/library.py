@@ -20,6 +20,10 @@ _OPERATIONS: Final = (
     "pantheon_attend",
     "pantheon_write_pages",
     "pantheon_zeros",
+    "pantheon_rms_norm",
+    "pantheon_silu_product",
+    "pantheon_rotation",
+    "pantheon_rotate",
 )
 
 
