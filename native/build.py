@@ -34,12 +34,17 @@ _OWN_FLAGS: Final = {
     # Four lanes make eight vectors of a block: unrolled further, they only take longer to compile.
     "kernels_portable.cpp": ("-O2",),
 }
+_AVX2: Final = ("-mavx2", "-mfma", "-mf16c")
+_AVX512: Final = (
+    *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
+    "-mprefer-vector-width=512",
+)
 _X86_FLAGS: Final = {
-    "kernels_avx2.cpp": ("-mavx2", "-mfma", "-mf16c"),
-    "kernels_avx512.cpp": (
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
-        "-mprefer-vector-width=512",
-    ),
+    "kernels_avx2.cpp": _AVX2,
+    "kernels_avx512.cpp": _AVX512,
+    "whole_avx2.cpp": _AVX2,
+    "whole_avx512.cpp": _AVX512,
+    "whole_vnni.cpp": (*_AVX512, "-mavx512vnni"),
 }
 
 

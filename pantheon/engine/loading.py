@@ -119,7 +119,9 @@ def _load(
         version = weights_version(file, quantized=options.quantize)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
-            WeightReader(file, quantize=options.quantize, native=native),
+            WeightReader(
+                file, quantize=options.quantize, native=native, precision=config.precision
+            ),
             dimensions,
             lambda done, total: _report_layers(progress, done, total),
         )
