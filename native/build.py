@@ -34,13 +34,15 @@ _OWN_FLAGS: Final = {
     # Four lanes make eight vectors of a block: unrolled further, they only take longer to compile.
     "kernels_portable.cpp": ("-O2",),
 }
+_AVX512: Final = (
+    *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
+    "-mprefer-vector-width=512",
+)
 # By what the name of a source ends in.
 _X86_FLAGS: Final = {
     "_avx2.cpp": ("-mavx2", "-mfma", "-mf16c"),
-    "_avx512.cpp": (
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
-        "-mprefer-vector-width=512",
-    ),
+    "_avx512.cpp": _AVX512,
+    "_vnni.cpp": (*_AVX512, "-mavx512vnni"),
 }
 
 

@@ -21,6 +21,8 @@ bool has(InstructionSet set) {
     case InstructionSet::avx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    case InstructionSet::vnni:
+      return has(InstructionSet::avx512) && __builtin_cpu_supports("avx512vnni");
 #endif
     default:
       return false;
@@ -33,7 +35,8 @@ const Table* table_for(InstructionSet set, const Table& (*portable)(),
                        const Table& (*avx2)() = nullptr, const Table& (*avx512)() = nullptr) {
   if (set == InstructionSet::best) set = best_instruction_set();
   if (!has(set)) return nullptr;
-  if (set == InstructionSet::avx512) return &avx512();
+  // What VNNI adds is only for products of whole numbers.
+  if (set == InstructionSet::avx512 || set == InstructionSet::vnni) return &avx512();
   if (set == InstructionSet::avx2) return &avx2();
   return &portable();
 }
@@ -42,7 +45,8 @@ const Table* table_for(InstructionSet set, const Table& (*portable)(),
 
 InstructionSet best_instruction_set() {
   static const InstructionSet best = [] {
-    for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2}) {
+    for (const InstructionSet set :
+         {InstructionSet::vnni, InstructionSet::avx512, InstructionSet::avx2}) {
       if (has(set)) return set;
     }
     return InstructionSet::portable;
@@ -50,12 +54,21 @@ InstructionSet best_instruction_set() {
   return best;
 }
 
-const Kernels* kernels_for(InstructionSet set) {
+KernelsOfSet kernels_for(InstructionSet set) {
+  if (set == InstructionSet::best) set = best_instruction_set();
+  if (!has(set)) return {};
+  switch (set) {
 #if defined(__x86_64__)
-  return table_for(set, portable_kernels, avx2_kernels, avx512_kernels);
-#else
-  return table_for(set, portable_kernels);
+    case InstructionSet::avx2:
+      return {&avx2_kernels(), &avx2_whole_kernels()};
+    case InstructionSet::avx512:
+      return {&avx512_kernels(), &avx512_whole_kernels()};
+    case InstructionSet::vnni:
+      return {&avx512_kernels(), &vnni_whole_kernels()};
 #endif
+    default:
+      return {&portable_kernels(), &portable_whole_kernels()};
+  }
 }
 
 const AttentionKernels* attention_for(InstructionSet set) {

@@ -10,6 +10,8 @@ namespace pantheon {
 struct Avx2 : Vectors<32> {
   static constexpr int tile_rows = 6;
   static constexpr int tile_vectors = 2;
+  static constexpr int sums = 8;
+  static constexpr int whole_rows = 4;
 
   static Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 
@@ -40,6 +42,18 @@ struct Avx2 : Vectors<32> {
   static void store_halves(uint16_t* to, Floats values) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+  }
+
+  static Integers splat_whole(const int32_t* value) {
+    return reinterpret_cast<Integers>(_mm256_set1_epi32(*value));
+  }
+
+  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
+    sum += reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(codes),
+                                                        reinterpret_cast<__m256i>(pairs)));
+    // Added at once: GCC collects products first, for which it has too few registers.
+    asm("" : "+x"(sum));
+    return sum;
   }
 
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {

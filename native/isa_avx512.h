@@ -10,6 +10,8 @@ namespace pantheon {
 struct Avx512 : Vectors<64> {
   static constexpr int tile_rows = 12;
   static constexpr int tile_vectors = 2;
+  static constexpr int sums = 16;
+  static constexpr int whole_rows = 8;
 
   // Masked forms throughout: GCC 12 warns about the header of the others.
   static constexpr __mmask16 kAll = 0xffff;
@@ -43,6 +45,17 @@ struct Avx512 : Vectors<64> {
   static void store_halves(uint16_t* to, Floats values) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                         _mm512_maskz_cvtps_ph(kAll, values, _MM_FROUND_TO_NEAREST_INT));
+  }
+
+  static Integers splat_whole(const int32_t* value) {
+    return reinterpret_cast<Integers>(_mm512_set1_epi32(*value));
+  }
+
+  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
+    sum += reinterpret_cast<Integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(codes),
+                                                        reinterpret_cast<__m512i>(pairs)));
+    asm("" : "+v"(sum));   // See `isa_avx2.h`.
+    return sum;
   }
 
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {

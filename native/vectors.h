@@ -20,6 +20,7 @@ struct VectorTypes<16> {
   typedef float Floats __attribute__((vector_size(16)));
   typedef int32_t Integers __attribute__((vector_size(16)));
   typedef uint32_t Words __attribute__((vector_size(16)));
+  typedef uint16_t Halves __attribute__((vector_size(16)));
   typedef uint16_t Halfwords __attribute__((vector_size(8)));
   typedef uint8_t Octets __attribute__((vector_size(4)));
   typedef int8_t SignedOctets __attribute__((vector_size(4)));
@@ -30,6 +31,7 @@ struct VectorTypes<32> {
   typedef float Floats __attribute__((vector_size(32)));
   typedef int32_t Integers __attribute__((vector_size(32)));
   typedef uint32_t Words __attribute__((vector_size(32)));
+  typedef uint16_t Halves __attribute__((vector_size(32)));
   typedef uint16_t Halfwords __attribute__((vector_size(16)));
   typedef uint8_t Octets __attribute__((vector_size(8)));
   typedef int8_t SignedOctets __attribute__((vector_size(8)));
@@ -40,6 +42,7 @@ struct VectorTypes<64> {
   typedef float Floats __attribute__((vector_size(64)));
   typedef int32_t Integers __attribute__((vector_size(64)));
   typedef uint32_t Words __attribute__((vector_size(64)));
+  typedef uint16_t Halves __attribute__((vector_size(64)));
   typedef uint16_t Halfwords __attribute__((vector_size(32)));
   typedef uint8_t Octets __attribute__((vector_size(16)));
   typedef int8_t SignedOctets __attribute__((vector_size(16)));
@@ -130,6 +133,20 @@ struct Vectors {
 
   static Floats bfloats(const uint8_t* from) {
     return reinterpreted(__builtin_convertvector(load<Halfwords>(from), Words) << 16);
+  }
+
+  static Integers splat_whole(const int32_t* value) { return Integers{} + *value; }
+
+  // Both 16-bit halves of each lane, moved down by so many bits.
+  template <int Bits>
+  static Words upper_of_halves(Words words) {
+    return reinterpret_cast<Words>(reinterpret_cast<typename Types::Halves>(words) >> Bits);
+  }
+
+  // `sum` and, in each lane, the two products of signed 16-bit halves.
+  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
+    const Integers a = reinterpret_cast<Integers>(codes);
+    return sum + (a << 16 >> 16) * (pairs << 16 >> 16) + (a >> 16) * (pairs >> 16);
   }
 
   // Each octet of `indices`, 0 to 15, replaced by that entry of the table.

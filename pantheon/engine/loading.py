@@ -122,7 +122,9 @@ def _load(
         )
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
-            WeightReader(file, quantize=options.quantize, native=native),
+            WeightReader(
+                file, quantize=options.quantize, native=native, precision=config.precision
+            ),
             dimensions,
             lambda done, total: _report_layers(progress, done, total),
         )

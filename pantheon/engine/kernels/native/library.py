@@ -34,6 +34,7 @@ class InstructionSet(IntEnum):
     PORTABLE = 1
     AVX2 = 2
     AVX512 = 3
+    VNNI = 4
 
 
 @dataclass(frozen=True, slots=True)
