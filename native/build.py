@@ -76,6 +76,16 @@ def build(folder: Path) -> Path:
     return library
 
 
+def has_tools() -> bool:
+    """Whether there is all that `build` needs."""
+    try:
+        _compiler()
+        _headers()
+    except BuildError:
+        return False
+    return True
+
+
 def _is_for_this_processor(name: str) -> bool:
     return name not in _X86_FLAGS or platform.machine() in ("x86_64", "AMD64")
 
