@@ -54,15 +54,13 @@ def bake(folder: Path) -> None:
     )
 
 
-def build_native(folder: Path) -> bool:
-    """Build the native kernels into the package under `folder`; whether it was possible."""
+def build_native(folder: Path) -> None:
+    """Build the native kernels into the package under `folder`, where that is possible."""
     native = module_at(NATIVE)
     try:
         print(f"native kernels: {native.build(folder / native.PACKAGE)}")
     except native.BuildError as error:
         print(f"native kernels: NOT BUILT: {error}")
-        return False
-    return True
 
 
 class BuildModules(build_py):
@@ -73,7 +71,7 @@ class BuildModules(build_py):
         super().run()
         if not self.editable_mode:
             bake(Path(self.build_lib))
-            self.distribution.has_native = build_native(Path(self.build_lib))
+            build_native(Path(self.build_lib))
 
 
 class PlatformWheel(bdist_wheel):
@@ -85,13 +83,11 @@ class PlatformWheel(bdist_wheel):
 
 
 class WithNative(Distribution):
-    """Says whether the package has something that was compiled."""
-
-    has_native = True
+    """Says whether the package will have something that is compiled."""
 
     def has_ext_modules(self) -> bool:
-        """Asked for the platform of wheel and installation."""
-        return self.has_native
+        """Asked for the platform of wheel and installation, before anything is built."""
+        return bool(module_at(NATIVE).has_tools())
 
 
 class SourceArchive(sdist):

@@ -79,6 +79,16 @@ def build(folder: Path) -> Path:
     return library
 
 
+def has_tools() -> bool:
+    """Whether there is all that `build` needs."""
+    try:
+        _compiler()
+        _headers()
+    except BuildError:
+        return False
+    return True
+
+
 def _is_for_this_processor(name: str) -> bool:
     return not _flags_of_set(name) or platform.machine() in ("x86_64", "AMD64")
 

@@ -50,9 +50,16 @@ def no_compiler(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel that was built with a compiler."""
-    if all(shutil.which(name) is None for name in ("c++", "g++", "clang++")):
+    found = (shutil.which(name) for name in ("c++", "g++", "clang++"))
+    compiler = next((path for path in found if path is not None), None)
+    if compiler is None:
         pytest.skip("no C++ compiler was found")
-    return _build(sources, tmp_path_factory.mktemp("wheel"), {})
+    folder = tmp_path_factory.mktemp("wheel")
+    # The last -O counts. Full optimisation takes most of the time of this test.
+    wrapper = folder / "c++"
+    wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O1\n')
+    wrapper.chmod(0o755)
+    return _build(sources, folder, {"CXX": str(wrapper)})
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def test_no_program_is_taken_out_of_the_cache_of_jax_meanwhile() -> None:
         doubled()
         assert "/jax/compilation_cache/compile_requests_use_cache" not in events
         jax.jit(lambda x: x - 1).lower(array).compile()
-        assert "/jax/compilation_cache/cache_hits" in events
+        assert "/jax/compilation_cache/compile_requests_use_cache" in events
     finally:
         jax.monitoring.clear_event_listeners()
 
