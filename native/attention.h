@@ -17,6 +17,9 @@
 
 namespace pantheon {
 
+// Rows of keys ahead of those that are scored which are asked for.
+inline constexpr int64_t kPrefetchRows = 16;
+
 // `sums[m] += spread(at(m, step)) * factors[step]` over all steps, for `Rows` of them.
 template <class Of, int Rows, class At>
 [[gnu::always_inline]] inline void add_products(int64_t steps, const float* factors, At&& at,
@@ -179,6 +182,31 @@ template <class Isa, Held H>
   }
 }
 
+// Asks for what will be read soon: the hardware follows a stream only to the end of a page.
+template <class Isa>
+[[gnu::always_inline]] inline void prefetch(const void* from, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) {
+    __builtin_prefetch(static_cast<const uint8_t*>(from) + at);
+  }
+}
+
+// Where some of a row's keys stand in the pages.
+struct ChunkPlace {
+  int64_t at;     // Of the first number.
+  int64_t keys;   // Up to the end of the page, of the chunk or of the item.
+};
+
+template <class Isa>
+[[gnu::always_inline]] inline ChunkPlace chunk_at(const Attention& call, const AttentionItem& item,
+                                                  int64_t key) {
+  const int64_t within = key % call.page_size;
+  int64_t keys = call.page_size - within;
+  if (keys > kChunkKeys) keys = kChunkKeys;
+  if (keys > item.end_key - key) keys = item.end_key - key;
+  const int64_t page = call.tables[item.row * call.blocks + key / call.page_size];
+  return {((page * call.kv_heads + item.kv_head) * call.page_size + within) * call.head_dim, keys};
+}
+
 template <class Of, Held H>
 void attend_in(const Attention& call, const AttentionItem& item, float* memory, Partial partial) {
   using Isa = typename Of::Isa;
@@ -186,15 +214,16 @@ void attend_in(const Attention& call, const AttentionItem& item, float* memory, 
   const AttentionScratch<Of> scratch(call, all, memory);
   const int64_t blocks = Of::blocks(all);
   for (int64_t block = 0; block < blocks; ++block) begin_block<Of>(call, item, block, scratch);
-  const int32_t* table = call.tables + item.row * call.blocks;
+  const int64_t row_bytes = call.head_dim * held_bytes(H);
+  const auto* key_memory = static_cast<const uint8_t*>(call.key_pages);
+  const auto* value_memory = static_cast<const uint8_t*>(call.value_pages);
   for (int64_t key = item.first_key; key < item.end_key;) {
-    const int64_t within = key % call.page_size;
-    int64_t keys = call.page_size - within;
-    if (keys > kChunkKeys) keys = kChunkKeys;
-    if (keys > item.end_key - key) keys = item.end_key - key;
-    const int64_t page = table[key / call.page_size];
-    const int64_t at =
-        ((page * call.kv_heads + item.kv_head) * call.page_size + within) * call.head_dim;
+    const auto [at, keys] = chunk_at<Isa>(call, item, key);
+    if (key + keys < item.end_key) {
+      const int64_t next = chunk_at<Isa>(call, item, key + keys).at * held_bytes(H);
+      prefetch<Isa>(key_memory + next, kPrefetchRows * row_bytes);
+      prefetch<Isa>(value_memory + next, kPrefetchRows * row_bytes);
+    }
     const float* key_rows =
         in_floats<Isa, H>(call.key_pages, at, keys * call.head_dim, scratch.keys);
     const float* value_rows =
@@ -202,17 +231,25 @@ void attend_in(const Attention& call, const AttentionItem& item, float* memory, 
     for (int64_t block = 0; block < blocks; ++block) {
       BlockState<Of>& state = scratch.states[block];
       if (key + keys <= state.first_for_any || key > state.last_for_any) continue;
+      // Keys after all that are seen would have no weight.
+      const int64_t seen = state.last_for_any - key + 1;
+      const int64_t own = seen < keys ? seen : keys;
       const float* queries = scratch.queries + block * scratch.step_floats;
       float* mixed = scratch.mixed + block * scratch.step_floats;
-      in_tiles<Of::tile>(keys, [&](int64_t first, auto size) __attribute__((always_inline)) {
+      in_tiles<Of::tile>(own, [&](int64_t first, auto size) __attribute__((always_inline)) {
+        if (H == Held::floats && block == 0) {
+          const int64_t from = at * held_bytes(H) + first * row_bytes;
+          prefetch<Isa>(key_memory + from + kPrefetchRows * row_bytes, size.value * row_bytes);
+          prefetch<Isa>(value_memory + from, size.value * row_bytes);
+        }
         score<Of, size.value>(key_rows + first * call.head_dim, call.head_dim, queries,
                               scratch.weights + first * Of::lanes);
       });
       typename Of::Floats correction[Of::count];
-      weigh<Of>(state, key, keys, scratch.weights, correction);
+      weigh<Of>(state, key, own, scratch.weights, correction);
       in_tiles<Of::tile>(Of::steps(call.head_dim), [&](int64_t first, auto size)
                                                        __attribute__((always_inline)) {
-        mix<Of, size.value>(value_rows + first * Of::width, call.head_dim, keys,
+        mix<Of, size.value>(value_rows + first * Of::width, call.head_dim, own,
                             scratch.weights, correction, mixed + first * Of::lanes);
       });
     }

@@ -11,7 +11,7 @@ namespace pantheon {
 enum class Held : int { floats = 0, halves = 1 };
 inline constexpr int kHeldTypes = 2;
 
-inline constexpr int held_bytes(Held held) { return held == Held::floats ? 4 : 2; }
+[[gnu::always_inline]] inline constexpr int held_bytes(Held held) { return held == Held::floats ? 4 : 2; }
 
 // Keys that are taken at a time.
 inline constexpr int kChunkKeys = 64;

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from pantheon.engine.kernels.paged_attention import paged_attention
 from pantheon.engine.model.config import ModelConfig
+from pantheon.engine.model.fixed_batch import in_fixed_batch
 from pantheon.engine.model.kv_cache import LayerCache, Placement, write
 from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import rms_norm
@@ -73,7 +74,12 @@ def attention(
         native=config.native,
     )
     if gate is not None:
-        mixed = mixed * jax.nn.sigmoid(gate)
+        mixed = in_fixed_batch(
+            lambda mixed, gate: mixed * jax.nn.sigmoid(gate),
+            mixed,
+            gate,
+            fixed=config.native and x.shape[1] == 1,
+        )
     return linear(mixed.reshape(*x.shape[:2], -1), parameters.output), cache
 
 

@@ -85,7 +85,9 @@ def _decoder_layer(
     if isinstance(layer.feed_forward, MlpParameters):
         return x + swiglu(layer.feed_forward, normed, native=config.native), following
     assert config.moe is not None, "a mixture of experts has a shape"
-    return x + mixture(layer.feed_forward, config.moe, normed, placement.valid), following
+    return x + mixture(
+        layer.feed_forward, config.moe, normed, placement.valid, native=config.native
+    ), following
 
 
 def logits(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from pantheon.engine.kernels.gated_delta_rule import gated_delta_rule
 from pantheon.engine.kernels.packed_matmul import late_zero
 from pantheon.engine.model.causal_conv import causal_conv
 from pantheon.engine.model.config import DeltaNetConfig, ModelConfig
+from pantheon.engine.model.fixed_batch import in_fixed_batch
 from pantheon.engine.model.kv_cache import Placement
 from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import l2_norm, rms_norm
@@ -68,7 +70,41 @@ def gated_delta_net(
     qkv, gate, strength, decay = linears(
         x, (parameters.qkv, parameters.gate, parameters.strength, parameters.decay)
     )
-    mixed, inputs = causal_conv(qkv, parameters.convolution, cache.inputs[slots], valid)
+    output, inputs, states = in_fixed_batch(
+        partial(_recurrence, parameters, shape, config.rms_epsilon),
+        qkv,
+        gate,
+        strength,
+        decay,
+        valid,
+        cache.inputs[slots],
+        cache.states[slots],
+        fixed=config.native and time == 1,
+    )
+    following = DeltaNetCache(
+        cache.inputs.at[slots].set(inputs), cache.states.at[slots].set(states)
+    )
+    return linear(output.reshape(batch, time, -1), parameters.output), following
+
+
+def _recurrence(
+    parameters: DeltaNetParameters,
+    shape: DeltaNetConfig,
+    epsilon: float,
+    qkv: Float[Array, "batch time channels"],
+    gate: Float[Array, "batch time values"],
+    strength: Float[Array, "batch time value_heads"],
+    decay: Float[Array, "batch time value_heads"],
+    valid: Bool[Array, "batch time"],
+    inputs: Float[Array, "batch taps_before channels"],
+    states: Float[Array, "batch value_heads key_dim value_dim"],
+) -> tuple[
+    Float[Array, "batch time value_heads value_dim"],
+    Float[Array, "batch taps_before channels"],
+    Float[Array, "batch value_heads key_dim value_dim"],
+]:
+    """Between the products: outputs of the heads, and what the sequences leave."""
+    mixed, inputs = causal_conv(qkv, parameters.convolution, inputs, valid)
     query, key, value = _split(jax.nn.silu(mixed), shape)
     query = l2_norm(query, _KEY_EPSILON) * shape.key_dim**-0.5
     key = l2_norm(key, _KEY_EPSILON)
@@ -79,14 +115,10 @@ def gated_delta_net(
         parameters.decay_rate * jax.nn.softplus(decay + parameters.decay_bias),
         jax.nn.sigmoid(strength),
         valid,
-        cache.states[slots],
+        states,
     )
-    output = rms_norm(output, parameters.norm, config.rms_epsilon)
-    output = output * jax.nn.silu(gate.reshape(output.shape))
-    following = DeltaNetCache(
-        cache.inputs.at[slots].set(inputs), cache.states.at[slots].set(states)
-    )
-    return linear(output.reshape(batch, time, -1), parameters.output), following
+    output = rms_norm(output, parameters.norm, epsilon)
+    return output * jax.nn.silu(gate.reshape(output.shape)), inputs, states
 
 
 def _split(

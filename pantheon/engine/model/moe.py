@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.kernels.packed_matmul import late_zero
 from pantheon.engine.model.config import MoeConfig
+from pantheon.engine.model.fixed_batch import in_fixed_batch
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
 from pantheon.engine.model.packed import Stack, Weight, expert, values_of
@@ -63,13 +65,33 @@ def mixture(
     config: MoeConfig,
     x: Float[Array, "batch time hidden"],
     valid: Bool[Array, "batch time"],
+    *,
+    native: bool = False,
 ) -> Float[Array, "batch time hidden"]:
     """Each token through the experts that the router likes best for it, by its weights.
 
     The weights are a softmax over all experts, made to sum to one over those that are used. The
     experts are walked through one after another, only those that a valid token uses, and the
     matrices of one expert at a time are float32.
+
+    Args:
+        native: whether the native kernels are there. A row of a decode step is then the same in
+            batches of all sizes.
     """
+    shared = None
+    if parameters.shared is not None:
+        shared = swiglu(parameters.shared, x, native=native)
+    mixed = partial(_mixture, parameters, config)
+    return in_fixed_batch(mixed, x, valid, shared, fixed=native and x.shape[1] == 1)
+
+
+def _mixture(
+    parameters: MoeParameters,
+    config: MoeConfig,
+    x: Float[Array, "batch time hidden"],
+    valid: Bool[Array, "batch time"],
+    shared: Float[Array, "batch time hidden"] | None,
+) -> Float[Array, "batch time hidden"]:
     tokens = x.reshape(-1, x.shape[-1])
     scores = jax.nn.softmax(linear(tokens, parameters.router), axis=-1)
     weights, chosen = jax.lax.top_k(scores, config.used)
@@ -79,10 +101,10 @@ def mixture(
     results = _through_experts(parameters, tokens, _group(chosen, config.experts), config.used)
     mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
     mixed = mixed.reshape(x.shape)
-    if parameters.shared is None or parameters.shared_gate is None:
+    if shared is None or parameters.shared_gate is None:
         return mixed
     share = jnp.sum(x * parameters.shared_gate, axis=-1, keepdims=True)
-    return mixed + swiglu(parameters.shared, x) * jax.nn.sigmoid(share)
+    return mixed + shared * jax.nn.sigmoid(share)
 
 
 def _group(chosen: Int[Array, "tokens used"], experts: int) -> _Groups:

@@ -57,3 +57,14 @@ def test_a_padding_row_yields_zeros() -> None:
     case = CASES[1]
     found = paged_attention(*map(jnp.asarray, case.arguments()), scale=0.125)
     np.testing.assert_array_equal(found[case.lengths.index(0)], 0)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=lambda case: case.name)
+def test_float16_pages_are_read_as_their_values(case: Case) -> None:
+    query, keys, values, *rest = case.arguments()
+    keys, values = keys.astype(np.float16), values.astype(np.float16)
+    found = paged_attention(*map(jnp.asarray, (query, keys, values, *rest)), scale=0.125)
+    assert found.dtype == np.float32
+    rounded = (query, keys.astype(np.float32), values.astype(np.float32), *rest)
+    expected = paged_attention(*map(jnp.asarray, rounded), scale=0.125)
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -77,7 +77,9 @@ def _attend(
         peak, total, mixed = carry
         page = block_table[index]
         keys = jax.lax.dynamic_index_in_dim(key_pages, page, keepdims=False)
+        keys = keys.astype(query.dtype)
         values = jax.lax.dynamic_index_in_dim(value_pages, page, keepdims=False)
+        values = values.astype(query.dtype)
         scores = jnp.einsum("hqd,hkd->hqk", query, keys, precision=precision)
         token = index * page_size + jnp.arange(page_size)
         held = token < length
