@@ -245,8 +245,11 @@ void few_rows_of(const BlockProduct& product, Workspace& workspace) {
 template <class Isa, Format F>
 void product(const BlockProduct& product, Workspace& workspace) {
   if (product.rows == 1) return few_rows_of<Isa, F, 1>(product, workspace);
-  if (product.rows == 2) return few_rows_of<Isa, F, 2>(product, workspace);
-  if (product.rows <= 4) return few_rows_of<Isa, F, 4>(product, workspace);
+  // Codes are multiplied here only by those who ask for float32.
+  if constexpr (is_plain(F)) {
+    if (product.rows == 2) return few_rows_of<Isa, F, 2>(product, workspace);
+    if (product.rows <= 4) return few_rows_of<Isa, F, 4>(product, workspace);
+  }
   for (int64_t first = 0; first < product.rows; first += kChunkRows) {
     const int64_t left = product.rows - first;
     const int rows = left < kChunkRows ? static_cast<int>(left) : kChunkRows;

@@ -18,16 +18,16 @@
 
 namespace pantheon {
 
-// Codes in pairs: `take(pair, codes)` gets, for pair c of a step, the codes of the places c and
-// c + 16 in the halves of each lane.
+// Codes in pairs: `take(field, pair, codes)` gets, for pair c of a step, the codes of the places c
+// and c + 16 in the halves of each lane, and the constant number of the field of its word that they
+// were in. All pairs of a field share a scale.
 template <class Isa, Format F, int Count, class Take>
 [[gnu::always_inline]] inline void take_pairs(const uint8_t* step, int row, Take&& take) {
   constexpr int bits = Codec<F>::kBits;
   constexpr int last = 16 / bits - 1;
   constexpr uint32_t mask = ((1u << bits) - 1) * 0x10001u;
   const auto word = Codec<F>::template words<Isa>(step, row);
-  unrolled<bits>([&](auto of_word) __attribute__((always_inline)) {
-    constexpr int i = decltype(of_word)::value;
+  const auto take_word = [&](auto i) __attribute__((always_inline)) {
     typename Isa::Words packed[Count];
 #pragma GCC unroll 8
     for (int v = 0; v < Count; ++v) packed[v] = word(i, v);
@@ -44,9 +44,16 @@ template <class Isa, Format F, int Count, class Take>
           codes[v] = (packed[v] >> (bits * field)) & mask;
         }
       }
-      take(std::integral_constant<int, field * bits + i>{}, codes);
+      take(of_field, field * bits + i, codes);
     });
-  });
+  };
+  if constexpr (Codec<F>::kMade) {
+    // What a word is made of is moved by constants.
+    unrolled<bits>(take_word);
+  } else {
+#pragma GCC unroll 1
+    for (int i = 0; i < bits; ++i) take_word(i);
+  }
 }
 
 template <class Isa, Format F, int Rows>
@@ -89,10 +96,9 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
           });
           take_pairs<Isa, F, count>(
               step, row,
-              [&](auto constant, const typename Isa::Words (&codes)[count])
+              [&](auto field, int pair, const typename Isa::Words (&codes)[count])
                   __attribute__((always_inline)) {
-                constexpr int pair = decltype(constant)::value;
-                constexpr int g = pair * groups / (kStepColumns / 2);
+                constexpr int g = decltype(field)::value * Of::kBits / (kStepColumns / 2 / groups);
 #pragma GCC unroll 8
                 for (int r = 0; r < Rows; ++r) {
                   const Integers both = Isa::splat_whole(

@@ -209,7 +209,7 @@ class Settings:
         Declaration(
             "PANTHEON_NATIVE",
             switch,
-            "0 multiplies without the native kernels: the same answers, several times slower",
+            "0 multiplies without the native kernels: in float32, several times slower",
         ),
     )
     precision: Precision = _setting(

@@ -1,6 +1,6 @@
-"""Products of the native kernels in float32 against the values by ggml's own conversion, in float64; and
-that a row's result, in float32 or not, depends on nothing but the row (ARCHITECTURE.md, the same
-answer alone and in company)."""
+"""Products of the native kernels in float32 against the values by ggml's own conversion, in
+float64; and that a row's result, in float32 or not, depends on nothing but the row
+(ARCHITECTURE.md, the same answer alone and in company)."""
 
 from __future__ import annotations
 
