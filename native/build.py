@@ -34,12 +34,15 @@ _OWN_FLAGS: Final = {
     # Four lanes make eight vectors of a block: unrolled further, they only take longer to compile.
     "kernels_portable.cpp": ("-O2",),
 }
+_AVX512: Final = (
+    *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
+    "-mprefer-vector-width=512",
+)
+# By what the name of a source ends in.
 _X86_FLAGS: Final = {
-    "kernels_avx2.cpp": ("-mavx2", "-mfma", "-mf16c"),
-    "kernels_avx512.cpp": (
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
-        "-mprefer-vector-width=512",
-    ),
+    "_avx2.cpp": ("-mavx2", "-mfma", "-mf16c"),
+    "_avx512.cpp": _AVX512,
+    "_vnni.cpp": (*_AVX512, "-mavx512vnni"),
 }
 
 
@@ -59,7 +62,7 @@ def build(folder: Path) -> Path:
         objects = [Path(scratch) / f"{path.stem}.o" for path in sources]
 
         def compile_one(source: Path, target: Path) -> None:
-            own = (_OWN_FLAGS | _X86_FLAGS).get(source.name, ())
+            own = (*_OWN_FLAGS.get(source.name, ()), *_flags_of_set(source.name))
             flags = (*_FLAGS, *own, "-isystem", str(headers))
             _run([*compiler, *flags, "-c", str(source), "-o", str(target)])
 
@@ -77,7 +80,12 @@ def build(folder: Path) -> Path:
 
 
 def _is_for_this_processor(name: str) -> bool:
-    return name not in _X86_FLAGS or platform.machine() in ("x86_64", "AMD64")
+    return not _flags_of_set(name) or platform.machine() in ("x86_64", "AMD64")
+
+
+def _flags_of_set(name: str) -> tuple[str, ...]:
+    """What a source needs for its instruction set; nothing for one of every processor."""
+    return next((flags for end, flags in _X86_FLAGS.items() if name.endswith(end)), ())
 
 
 def _compiler() -> list[str]:

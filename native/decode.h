@@ -2,23 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
-#include "layout.h"
+#include "formats.h"
+#include "plain.h"
+#include "unrolled.h"
 
 namespace pantheon {
-
-template <class Body, int... Index>
-[[gnu::always_inline]] inline void unrolled_over(std::integer_sequence<int, Index...>,
-                                                 Body&& body) {
-  (body(std::integral_constant<int, Index>{}), ...);
-}
-
-// Calls `body` with the constants 0 to Count - 1.
-template <int Count, class Body>
-[[gnu::always_inline]] inline void unrolled(Body&& body) {
-  unrolled_over(std::make_integer_sequence<int, Count>{}, std::forward<Body>(body));
-}
 
 constexpr float power_of_two(int exponent) {
   float power = 1;
@@ -27,55 +16,108 @@ constexpr float power_of_two(int exponent) {
   return power;
 }
 
-// From a code to its value, `scale * code + offset`, for `Count` vectors of rows.
-template <class Isa, int Count>
-struct Scales {
-  typename Isa::Floats scale[Count];
-  typename Isa::Floats offset[Count];
+// Words that several fields are taken from. Those that are put together are so once.
+template <class Isa, Format F, int Count>
+struct StepWords {
+  typename Isa::Words words[Codec<F>::kBits][Count];
+
+  [[gnu::always_inline]] StepWords(const uint8_t* step, int row) {
+    const auto word = Codec<F>::template words<Isa>(step, row);
+#pragma GCC unroll 8
+    for (int i = 0; i < Codec<F>::kBits; ++i) {
+#pragma GCC unroll 8
+      for (int v = 0; v < Count; ++v) words[i][v] = word(i, v);
+    }
+  }
+
+  typename Isa::Words operator()(int word, int vector) const { return words[word][vector]; }
 };
 
-// Decodes the 32 columns of `Count` vectors of rows, whose codes of `Bits` bits stand in 32-bit
-// words: field j of word i is that of column j * Bits + i.
+template <class Isa, Format F, int Count>
+[[gnu::always_inline]] inline auto words_of(const uint8_t* step, int row) {
+  if constexpr (Codec<F>::kMade) {
+    return StepWords<Isa, F, Count>(step, row);
+  } else {
+    return Codec<F>::template words<Isa>(step, row);
+  }
+}
+
+// Columns that share a scale and an offset; 0 where there is none.
+template <Format F>
+constexpr int group_columns() {
+  if constexpr (is_plain(F)) {
+    return 0;
+  } else {
+    return Codec<F>::kGroup;
+  }
+}
+
+// Decodes the 32 columns of `Count` vectors of rows, in rising order.
 //
 // A code is not moved to the lowest bits: masked where it stands and converted, it is its value
 // times a power of two, which the scale of its field takes back, exactly. That saves the shift,
 // the dearest instruction of the loop on many processors.
 //
-// `word(i, v)` gives word i of vector v; `scales(g)` the map of the g-th group of `Group` columns.
 // `sink.take(column, scaled)` takes a column's `scale * code`, and `sink.offset(group, offset)`
 // comes after the columns of each group: offsets are left to it, because a product with them all
 // takes the sum of the group's activations and one instruction.
-template <class Isa, int Count, int Bits, int Group, class Word, class ScalesOf, class Sink>
-[[gnu::always_inline]] inline void decode_fields(Word&& word, ScalesOf&& scales, Sink&& sink) {
-  constexpr int fields = 32 / Bits;
-  constexpr int words = Bits;
-  constexpr uint32_t mask = (1u << Bits) - 1;
+template <class Isa, Format F, int Count, class Sink>
+[[gnu::always_inline]] inline void decode_codes(const uint8_t* head, const uint8_t* step,
+                                                int row, Sink&& sink) {
+  using Of = Codec<F>;
+  constexpr int bits = Of::kBits;
+  constexpr int fields = 32 / bits;
+  constexpr uint32_t mask = (1u << bits) - 1;
+  constexpr auto field_of = [](int turn) { return place_of_column(turn * bits) / bits; };
   // The highest field would be converted as a signed number: it alone is moved.
-  constexpr auto exponent = [](int field) { return field == fields - 1 ? 0 : -Bits * field; };
-  Scales<Isa, Count> map;
+  constexpr auto exponent = [](int field) { return field == fields - 1 ? 0 : -bits * field; };
+  const auto word = words_of<Isa, F, Count>(step, row);
+  typename Isa::Floats scale[Count], offset[Count];
   unrolled<fields>([&](auto constant) __attribute__((always_inline)) {
-    constexpr int field = decltype(constant)::value;
-    constexpr int first = field * words;
-    constexpr bool begins = first % Group == 0;
-    if constexpr (begins) map = scales(first / Group);
-    constexpr int step = exponent(field) - (begins ? 0 : exponent(field - 1));
-    if constexpr (step != 0) {
-      for (auto& scale : map.scale) scale *= power_of_two(step);
+    constexpr int turn = decltype(constant)::value;
+    constexpr int field = field_of(turn);
+    constexpr int first = turn * bits;
+    constexpr int group = first / Of::kGroup;
+    constexpr bool begins = first % Of::kGroup == 0;
+    if constexpr (begins) {
+      for (int v = 0; v < Count; ++v) {
+        const int at = row + v * Isa::lanes;
+        scale[v] = Of::template scale<Isa>(head, step, at, group);
+        if constexpr (Of::kHasMinimum) {
+          offset[v] = Of::template minimum<Isa>(head, step, at, group);
+        } else {
+          offset[v] = scale[v] * static_cast<float>(-Of::kZero);
+        }
+      }
+    }
+    constexpr int before = begins ? 0 : exponent(field_of(turn - 1));
+    if constexpr (exponent(field) != before) {
+      for (auto& one : scale) one *= power_of_two(exponent(field) - before);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < words; ++i) {
+    for (int i = 0; i < bits; ++i) {
       typename Isa::Floats scaled[Count];
 #pragma GCC unroll 8
       for (int v = 0; v < Count; ++v) {
         const typename Isa::Words packed = word(i, v);
         const typename Isa::Words code =
-            field == fields - 1 ? packed >> (32 - Bits) : packed & (mask << (Bits * field));
-        scaled[v] = Isa::converted(code) * map.scale[v];
+            field == fields - 1 ? packed >> (32 - bits) : packed & (mask << (bits * field));
+        scaled[v] = Isa::converted(code) * scale[v];
       }
       sink.take(first + i, scaled);
     }
-    if constexpr ((first + words) % Group == 0) sink.offset(first / Group, map.offset);
+    if constexpr ((first + bits) % Of::kGroup == 0) sink.offset(group, offset);
   });
+}
+
+template <class Isa, Format F, int Count, class Sink>
+[[gnu::always_inline]] inline void decode(const uint8_t* head, const uint8_t* step, int row,
+                                          Sink&& sink) {
+  if constexpr (is_plain(F)) {
+    load_plain<Isa, F, Count>(step, row, sink);
+  } else {
+    decode_codes<Isa, F, Count>(head, step, row, sink);
+  }
 }
 
 }  // namespace pantheon

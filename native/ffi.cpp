@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "activation_sums.h"
+#include "ffi_errors.h"
 #include "instruction_sets.h"
+#include "quantised_rows.h"
 #include "thread_pool.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -21,12 +24,6 @@ using Packed = ffi::Buffer<ffi::U8, 2>;
 using Indices = ffi::Buffer<ffi::S32, 1>;
 
 constexpr int kPiecesOfThread = 12;   // So that one that is kept waiting has little to catch up.
-
-int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-
-ffi::Error invalid(const std::string& expected, int64_t found) {
-  return ffi::Error::InvalidArgument("expected " + expected + ", got " + std::to_string(found));
-}
 
 // Bytes of a block of 32 rows; 0 where so many columns cannot be packed.
 int64_t block_bytes(Format format, int64_t columns) {
@@ -50,19 +47,11 @@ ffi::Error check_packed(const Packed& packed, int64_t format, int64_t rows, int6
   return ffi::Error::Success();
 }
 
-// Runs what may throw: an exception must not reach XLA.
-template <class Body>
-ffi::Error guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(error.what());
-  }
-}
-
 struct Product {
   Format format;
-  const float* sums;
+  bool whole;            // In whole numbers.
+  WholeRows rows_of;     // If so ...
+  const float* sums;     // ... and if not.
   const uint8_t* packed;
   int64_t block_bytes;
   float* outputs;
@@ -70,18 +59,57 @@ struct Product {
   int64_t first_block;   // Counted over all matrices of the call.
 };
 
+// The activations of a call, and what is made of them for the formats that they meet.
+struct Activations {
+  const float* values;
+  int64_t rows;
+  int64_t columns;
+  ActivationSums sums;
+  std::optional<QuantisedRows> quantised;
+
+  explicit Activations(const Matrix& matrix)
+      : values(matrix.typed_data()),
+        rows(matrix.dimensions()[0]),
+        columns(matrix.dimensions()[1]),
+        sums(values, rows, columns) {}
+
+  WholeRows whole_for(Format format) {
+    if (!quantised) quantised.emplace(values, rows, columns);
+    return quantised->for_format(format);
+  }
+};
+
+void multiply_block(const KernelsOfSet& kernels, const Activations& x, const Product& product,
+                    int64_t block, Workspace& workspace) {
+  const int64_t first = block * kBlockRows;
+  const uint8_t* packed = product.packed + block * product.block_bytes;
+  const int rows = static_cast<int>(std::min<int64_t>(product.rows - first, kBlockRows));
+  const auto format = static_cast<int64_t>(product.format);
+  if (product.whole) {
+    kernels.whole->product[format]({product.rows_of, x.rows, x.columns, packed,
+                                    product.outputs + first, product.rows, rows});
+  } else {
+    kernels.floats->product[format]({x.values, product.sums, x.rows, x.columns, packed,
+                                     product.outputs + first, product.rows, rows},
+                                    workspace);
+  }
+}
+
 ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::RemainingRets results,
-                    ffi::Span<const int64_t> formats, int64_t instruction_set) {
+                    ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
+                    int64_t instruction_set) {
   return guarded([&] {
-    const Kernels* kernels = kernels_for(static_cast<InstructionSet>(instruction_set));
-    if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
-    if (matrices.size() != results.size() || matrices.size() != formats.size()) {
-      return invalid(std::to_string(matrices.size()) + " formats and results",
-                     static_cast<int64_t>(formats.size()));
+    const KernelsOfSet kernels = kernels_for(static_cast<InstructionSet>(instruction_set));
+    if (kernels.floats == nullptr) {
+      return invalid("an instruction set of this processor", instruction_set);
     }
-    const int64_t rows = activations.dimensions()[0];
-    const int64_t columns = activations.dimensions()[1];
-    ActivationSums sums(activations.typed_data(), rows, columns);
+    for (const size_t count : {results.size(), formats.size(), quantised.size()}) {
+      if (count != matrices.size()) {
+        return invalid(std::to_string(matrices.size()) + " results, formats and choices",
+                       static_cast<int64_t>(count));
+      }
+    }
+    Activations x(activations);
     std::vector<Product> products;
     int64_t blocks = 0;
     for (size_t i = 0; i < matrices.size(); ++i) {
@@ -90,16 +118,18 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
       auto result = results.get<Matrix>(i);
       if (result.has_error()) return result.error();
       const auto dimensions = (*result)->dimensions();
-      if (dimensions[0] != rows) return invalid(std::to_string(rows) + " rows", dimensions[0]);
-      ffi::Error error = check_packed(*packed, formats[i], dimensions[1], columns);
+      if (dimensions[0] != x.rows) return invalid(std::to_string(x.rows) + " rows", dimensions[0]);
+      ffi::Error error = check_packed(*packed, formats[i], dimensions[1], x.columns);
       if (error.failure()) return error;
       const auto format = static_cast<Format>(formats[i]);
-      products.push_back({format, sums.of_groups(format), packed->typed_data(),
+      const bool whole = quantised[i] != 0 && !is_plain(format);
+      products.push_back({format, whole, whole ? x.whole_for(format) : WholeRows{},
+                          whole ? nullptr : x.sums.of_groups(format), packed->typed_data(),
                           packed->dimensions()[1], (*result)->typed_data(), dimensions[1],
                           blocks});
       blocks += packed->dimensions()[0];
     }
-    if (rows == 0 || blocks == 0) return ffi::Error::Success();
+    if (x.rows == 0 || blocks == 0) return ffi::Error::Success();
     const std::shared_ptr<ThreadPool> pool = ThreadPool::of_process();
     const int64_t piece_blocks =
         std::max<int64_t>(blocks / (pool->threads() * kPiecesOfThread), 1);
@@ -112,14 +142,7 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
         while (std::next(product) != products.end() && std::next(product)->first_block <= block) {
           ++product;
         }
-        const int64_t own = block - product->first_block;
-        const int64_t first_row = own * kBlockRows;
-        kernels->product[static_cast<int64_t>(product->format)](
-            {activations.typed_data(), product->sums, rows, columns,
-             product->packed + own * product->block_bytes, product->outputs + first_row,
-             product->rows,
-             static_cast<int>(std::min<int64_t>(product->rows - first_row, kBlockRows))},
-            workspace);
+        multiply_block(kernels, x, *product, block - product->first_block, workspace);
       }
     });
     return ffi::Error::Success();
@@ -129,7 +152,7 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
 ffi::Error take_rows(Packed packed, Indices indices, ffi::Result<Matrix> result, int64_t format, int64_t rows,
                      int64_t instruction_set) {
   return guarded([&] {
-    const Kernels* kernels = kernels_for(static_cast<InstructionSet>(instruction_set));
+    const Kernels* kernels = kernels_for(static_cast<InstructionSet>(instruction_set)).floats;
     if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
     const auto dimensions = result->dimensions();
     const int64_t count = indices.dimensions()[0];
@@ -165,6 +188,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_multiply, pantheon::multiply,
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attr<ffi::Span<const int64_t>>("formats")
+                                  .Attr<ffi::Span<const int64_t>>("quantised")
                                   .Attr<int64_t>("instruction_set"));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_take_rows, pantheon::take_rows,
@@ -184,7 +208,7 @@ int64_t pantheon_best_instruction_set() {
 }
 
 bool pantheon_has_instruction_set(int64_t set) {
-  return pantheon::kernels_for(static_cast<pantheon::InstructionSet>(set)) != nullptr;
+  return pantheon::kernels_for(static_cast<pantheon::InstructionSet>(set)).floats != nullptr;
 }
 
 // Starts the threads; false where the system gives none.

@@ -2,6 +2,9 @@
 
 #include <initializer_list>
 
+#include "attention_kernels.h"
+#include "row_kernels.h"
+
 namespace pantheon {
 namespace {
 
@@ -18,17 +21,32 @@ bool has(InstructionSet set) {
     case InstructionSet::avx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    case InstructionSet::vnni:
+      return has(InstructionSet::avx512) && __builtin_cpu_supports("avx512vnni");
 #endif
     default:
       return false;
   }
 }
 
+// The table of a set out of those of all; null where the processor or the build has it not.
+template <class Table>
+const Table* table_for(InstructionSet set, const Table& (*portable)(),
+                       const Table& (*avx2)() = nullptr, const Table& (*avx512)() = nullptr) {
+  if (set == InstructionSet::best) set = best_instruction_set();
+  if (!has(set)) return nullptr;
+  // What VNNI adds is only for products of whole numbers.
+  if (set == InstructionSet::avx512 || set == InstructionSet::vnni) return &avx512();
+  if (set == InstructionSet::avx2) return &avx2();
+  return &portable();
+}
+
 }  // namespace
 
 InstructionSet best_instruction_set() {
   static const InstructionSet best = [] {
-    for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2}) {
+    for (const InstructionSet set :
+         {InstructionSet::vnni, InstructionSet::avx512, InstructionSet::avx2}) {
       if (has(set)) return set;
     }
     return InstructionSet::portable;
@@ -36,19 +54,37 @@ InstructionSet best_instruction_set() {
   return best;
 }
 
-const Kernels* kernels_for(InstructionSet set) {
+KernelsOfSet kernels_for(InstructionSet set) {
   if (set == InstructionSet::best) set = best_instruction_set();
-  if (!has(set)) return nullptr;
+  if (!has(set)) return {};
   switch (set) {
 #if defined(__x86_64__)
     case InstructionSet::avx2:
-      return &avx2_kernels();
+      return {&avx2_kernels(), &avx2_whole_kernels()};
     case InstructionSet::avx512:
-      return &avx512_kernels();
+      return {&avx512_kernels(), &avx512_whole_kernels()};
+    case InstructionSet::vnni:
+      return {&avx512_kernels(), &vnni_whole_kernels()};
 #endif
     default:
-      return &portable_kernels();
+      return {&portable_kernels(), &portable_whole_kernels()};
   }
+}
+
+const AttentionKernels* attention_for(InstructionSet set) {
+#if defined(__x86_64__)
+  return table_for(set, portable_attention, avx2_attention, avx512_attention);
+#else
+  return table_for(set, portable_attention);
+#endif
+}
+
+const RowKernels* rows_for(InstructionSet set) {
+#if defined(__x86_64__)
+  return table_for(set, portable_rows, avx2_rows, avx512_rows);
+#else
+  return table_for(set, portable_rows);
+#endif
 }
 
 }  // namespace pantheon

@@ -8,12 +8,17 @@
 namespace pantheon {
 
 // Numbers are part of the interface with Python.
-enum class InstructionSet : int64_t { best = 0, portable = 1, avx2 = 2, avx512 = 3 };
+enum class InstructionSet : int64_t { best = 0, portable = 1, avx2 = 2, avx512 = 3, vnni = 4 };
 
 // The best that the processor has.
 InstructionSet best_instruction_set();
 
-// The kernels of a set; null where the processor or the build does not have it.
-const Kernels* kernels_for(InstructionSet set);
+struct KernelsOfSet {
+  const Kernels* floats;
+  const WholeKernels* whole;
+};
+
+// The kernels of a set; nulls where the processor or the build does not have it.
+KernelsOfSet kernels_for(InstructionSet set);
 
 }  // namespace pantheon

@@ -10,13 +10,50 @@ namespace pantheon {
 struct Avx2 : Vectors<32> {
   static constexpr int tile_rows = 6;
   static constexpr int tile_vectors = 2;
+  static constexpr int sums = 8;
+  static constexpr int whole_rows = 4;
 
   static Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 
   static Floats splat(float value) { return _mm256_set1_ps(value); }
 
+  static Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+  static Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+
+  template <int Count>
+  static Floats spread(const float* from) {
+    if constexpr (Count == 1) {
+      return _mm256_broadcast_ss(from);
+    } else if constexpr (Count == 2) {
+      double both;
+      std::memcpy(&both, from, sizeof both);
+      return reinterpret_cast<Floats>(_mm256_set1_pd(both));
+    } else {
+      static_assert(Count == 4);
+      const __m128 all = _mm_loadu_ps(from);
+      return _mm256_insertf128_ps(_mm256_castps128_ps256(all), all, 1);
+    }
+  }
+
   static Floats halves(const uint8_t* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+
+  static void store_halves(uint16_t* to, Floats values) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+  }
+
+  static Integers splat_whole(const int32_t* value) {
+    return reinterpret_cast<Integers>(_mm256_set1_epi32(*value));
+  }
+
+  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
+    sum += reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(codes),
+                                                        reinterpret_cast<__m256i>(pairs)));
+    // Added at once: GCC collects products first, for which it has too few registers.
+    asm("" : "+x"(sum));
+    return sum;
   }
 
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {

@@ -10,6 +10,8 @@ namespace pantheon {
 struct Avx512 : Vectors<64> {
   static constexpr int tile_rows = 12;
   static constexpr int tile_vectors = 2;
+  static constexpr int sums = 16;
+  static constexpr int whole_rows = 8;
 
   // Masked forms throughout: GCC 12 warns about the header of the others.
   static constexpr __mmask16 kAll = 0xffff;
@@ -18,9 +20,42 @@ struct Avx512 : Vectors<64> {
 
   static Floats splat(float value) { return _mm512_set1_ps(value); }
 
+  static Floats larger(Floats a, Floats b) { return _mm512_maskz_max_ps(kAll, a, b); }
+  static Floats smaller(Floats a, Floats b) { return _mm512_maskz_min_ps(kAll, a, b); }
+
+  template <int Count>
+  static Floats spread(const float* from) {
+    if constexpr (Count == 1) {
+      return _mm512_set1_ps(*from);
+    } else if constexpr (Count == 2) {
+      double both;
+      std::memcpy(&both, from, sizeof both);
+      return reinterpret_cast<Floats>(_mm512_set1_pd(both));
+    } else {
+      static_assert(Count == 4);
+      return _mm512_maskz_broadcast_f32x4(kAll, _mm_loadu_ps(from));
+    }
+  }
+
   static Floats halves(const uint8_t* from) {
     return _mm512_maskz_cvtph_ps(kAll,
                                  _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+
+  static void store_halves(uint16_t* to, Floats values) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm512_maskz_cvtps_ph(kAll, values, _MM_FROUND_TO_NEAREST_INT));
+  }
+
+  static Integers splat_whole(const int32_t* value) {
+    return reinterpret_cast<Integers>(_mm512_set1_epi32(*value));
+  }
+
+  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
+    sum += reinterpret_cast<Integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(codes),
+                                                        reinterpret_cast<__m512i>(pairs)));
+    asm("" : "+v"(sum));   // See `isa_avx2.h`.
+    return sum;
   }
 
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {

@@ -17,6 +17,7 @@ struct alignas(64) Workspace {
   float slab[kSlabColumns * kBlockRows];                       // Weights without their offsets.
   float offsets[kSlabColumns / kSmallestGroup * kBlockRows];   // Of each group of columns.
   float totals[kChunkRows * kBlockRows];
+  int64_t thread = 0;   // Its number in the pool.
 };
 
 // The product of all activations with one block of a matrix.
@@ -39,13 +40,45 @@ struct BlockRow {
   float* values;              // [columns]
 };
 
+// Activations in whole numbers; see `quantised_rows.h`.
+struct WholeRows {
+  const int32_t* pairs;    // [rows, columns / 2]: two activations of 16 bits.
+  const float* scales;     // [rows, steps]
+  // What goes with the offsets of a format: one of both.
+  const int32_t* starts;   // [rows, groups]: what its zero makes of the sums of the activations.
+  const float* factors;    // [rows, groups]: those sums, for its minimum.
+};
+
+// The product of all of them with one block of a matrix of codes.
+struct WholeProduct {
+  WholeRows rows_of;
+  int64_t rows;
+  int64_t columns;
+  const uint8_t* block;
+  float* outputs;
+  int64_t output_stride;
+  int block_rows;
+};
+
+// In float32.
 struct Kernels {
   void (*product[kFormats])(const BlockProduct&, Workspace&);
   void (*row[kFormats])(const BlockRow&);
 };
 
+// In whole numbers; null for formats of plain floats.
+struct WholeKernels {
+  using Product = void (*)(const WholeProduct&);
+
+  Product product[kFormats];
+};
+
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+const WholeKernels& portable_whole_kernels();
+const WholeKernels& avx2_whole_kernels();
+const WholeKernels& avx512_whole_kernels();
+const WholeKernels& vnni_whole_kernels();
 
 }  // namespace pantheon

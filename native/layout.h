@@ -39,6 +39,15 @@ enum class Format : int64_t {
 
 inline constexpr int kFormats = 19;
 
+// Whether values are plain floats rather than codes.
+constexpr bool is_plain(Format format) { return format <= Format::bf16; }
+
+// Where in a step the code of a column stands: the second and the third eight change places, so
+// that places 16 apart hold columns 8 apart, which share a scale even where 16 columns do.
+constexpr int place_of_column(int column) {
+  return (column & 7) | (column & 8) << 1 | (column & 16) >> 1;
+}
+
 struct Layout {
   int span_steps;   // Steps that share a head.
   int head_bytes;   // Bytes of that head, all rows together.

@@ -8,32 +8,16 @@
 
 #include <cstring>
 
-#include "formats.h"
+#include "block_steps.h"
+#include "decode.h"
 #include "kernels.h"
 
 namespace pantheon {
 
-// Calls `body(head, step, column)` for each step of a block.
-template <Format F, class Body>
-[[gnu::always_inline]] inline void for_each_step(const uint8_t* block, int64_t columns,
-                                                 Body&& body) {
-  constexpr Layout layout = layout_of(F);
-  int64_t column = 0;
-  while (column < columns) {
-    const uint8_t* head = block;
-    block += layout.head_bytes;
-    for (int i = 0; i < layout.span_steps; ++i) {
-      body(head, block, column);
-      block += layout.step_bytes;
-      column += kStepColumns;
-    }
-  }
-}
-
 // Groups of so many columns that share an offset.
 template <Format F>
 constexpr int64_t groups_of(int64_t columns) {
-  return Decoder<F>::kGroup == 0 ? 0 : columns / Decoder<F>::kGroup;
+  return group_columns<F>() == 0 ? 0 : columns / group_columns<F>();
 }
 
 template <class Isa>
@@ -49,10 +33,6 @@ template <class Isa, int Rows>
 constexpr int strip_vectors() {
   return smaller<Isa>(kBlockRows / Isa::lanes, Rows == 1 ? 4 : 2);
 }
-
-// Bytes ahead of the one that is decoded which are asked for: the hardware follows one stream
-// well, but stops at the end of each page.
-inline constexpr int kPrefetchBytes = 2048;
 
 template <class Isa, int Group, int Rows, int Count>
 struct Chains {
@@ -88,18 +68,14 @@ void few_rows(const BlockProduct& product, const float* const (&activations)[Row
               const float* const (&sums)[Rows], float* totals) {
   constexpr int count = strip_vectors<Isa, Rows>();
   for (int row = 0; row < kBlockRows; row += count * Isa::lanes) {
-    Chains<Isa, Decoder<F>::kGroup, Rows, count> chains{activations, sums};
+    Chains<Isa, group_columns<F>(), Rows, count> chains{activations, sums};
     for_each_step<F>(
         product.block, product.columns,
         [&](const uint8_t* head, const uint8_t* step, int64_t first)
             __attribute__((always_inline)) {
-          constexpr int bytes = layout_of(F).step_bytes;
-#pragma GCC unroll 16
-          for (int at = 0; at < bytes; at += 64 * (kBlockRows / Isa::lanes / count)) {
-            __builtin_prefetch(step + kPrefetchBytes + at);
-          }
+          prefetch_ahead<F, kBlockRows / Isa::lanes / count>(step);
           chains.first = first;
-          Decoder<F>::template decode<Isa, count>(head, step, row, chains);
+          decode<Isa, F, count>(head, step, row, chains);
         });
     for (int r = 0; r < Rows; ++r) {
       for (int v = 0; v < count; ++v) {
@@ -229,15 +205,15 @@ void many_rows(const BlockProduct& product, int64_t first_row, int rows, Workspa
       [&](const uint8_t* head, const uint8_t* step, int64_t first) {
         const int at = first % kSlabColumns;
         for (int row = 0; row < kBlockRows; row += count * Isa::lanes) {
-          SlabWriter<Isa, Decoder<F>::kGroup, count> writer{workspace, at, row};
-          Decoder<F>::template decode<Isa, count>(head, step, row, writer);
+          SlabWriter<Isa, group_columns<F>(), count> writer{workspace, at, row};
+          decode<Isa, F, count>(head, step, row, writer);
         }
         const int depth = at + kStepColumns;
         if (depth == kSlabColumns || first + kStepColumns == product.columns) {
           const int64_t begin = first - at;
           const Slab slab{workspace, depth, activations + begin, stride,
                           sums + groups_of<F>(begin), groups};
-          all_tiles<Isa, Decoder<F>::kGroup>(slab, rows, workspace.totals);
+          all_tiles<Isa, group_columns<F>()>(slab, rows, workspace.totals);
         }
       });
 }
@@ -303,8 +279,8 @@ void row(const BlockRow& wanted) {
   const int lane = wanted.row % Isa::lanes;
   for_each_step<F>(wanted.block, wanted.columns,
                    [&](const uint8_t* head, const uint8_t* step, int64_t first) {
-                     RowWriter<Isa, Decoder<F>::kGroup> writer{wanted.values + first, lane};
-                     Decoder<F>::template decode<Isa, 1>(head, step, wanted.row - lane, writer);
+                     RowWriter<Isa, group_columns<F>()> writer{wanted.values + first, lane};
+                     decode<Isa, F, 1>(head, step, wanted.row - lane, writer);
                    });
 }
 

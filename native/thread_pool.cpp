@@ -80,7 +80,10 @@ void ThreadPool::set_threads(int threads) {
 }
 
 ThreadPool::ThreadPool(int threads) : own_(std::make_unique<Threads>()) {
-  for (int i = 0; i < threads; ++i) workspaces_.push_back(std::make_unique<Workspace>());
+  for (int i = 0; i < threads; ++i) {
+    workspaces_.push_back(std::make_unique<Workspace>());
+    workspaces_.back()->thread = i;
+  }
   for (int i = 1; i < threads; ++i) own_->all.emplace_back([this, i] { serve(i); });
 }
 

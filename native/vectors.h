@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace pantheon {
 
@@ -19,6 +20,7 @@ struct VectorTypes<16> {
   typedef float Floats __attribute__((vector_size(16)));
   typedef int32_t Integers __attribute__((vector_size(16)));
   typedef uint32_t Words __attribute__((vector_size(16)));
+  typedef uint16_t Halves __attribute__((vector_size(16)));
   typedef uint16_t Halfwords __attribute__((vector_size(8)));
   typedef uint8_t Octets __attribute__((vector_size(4)));
   typedef int8_t SignedOctets __attribute__((vector_size(4)));
@@ -29,6 +31,7 @@ struct VectorTypes<32> {
   typedef float Floats __attribute__((vector_size(32)));
   typedef int32_t Integers __attribute__((vector_size(32)));
   typedef uint32_t Words __attribute__((vector_size(32)));
+  typedef uint16_t Halves __attribute__((vector_size(32)));
   typedef uint16_t Halfwords __attribute__((vector_size(16)));
   typedef uint8_t Octets __attribute__((vector_size(8)));
   typedef int8_t SignedOctets __attribute__((vector_size(8)));
@@ -39,6 +42,7 @@ struct VectorTypes<64> {
   typedef float Floats __attribute__((vector_size(64)));
   typedef int32_t Integers __attribute__((vector_size(64)));
   typedef uint32_t Words __attribute__((vector_size(64)));
+  typedef uint16_t Halves __attribute__((vector_size(64)));
   typedef uint16_t Halfwords __attribute__((vector_size(32)));
   typedef uint8_t Octets __attribute__((vector_size(16)));
   typedef int8_t SignedOctets __attribute__((vector_size(16)));
@@ -70,6 +74,30 @@ struct Vectors {
   static Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
 
   static Floats splat(float value) { return Floats{} + value; }
+
+  // The second where one of them is no number.
+  static Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+  static Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
+
+  // `Count` numbers, over and over.
+  template <int Count>
+  static Floats spread(const float* from) {
+    if constexpr (Count == 1) {
+      return splat(*from);
+    } else {
+      Floats values;
+      for (int i = 0; i < lanes; i += Count) {
+        std::memcpy(reinterpret_cast<float*>(&values) + i, from, sizeof(float) * Count);
+      }
+      return values;
+    }
+  }
+
+  // The lanes, each with the one whose number differs in the bit `Bit` alone.
+  template <int Bit>
+  static Floats swapped(Floats values) {
+    return swapped_over<Bit>(values, std::make_integer_sequence<int, lanes>{});
+  }
 
   static Floats floats(const uint8_t* from) { return load<Floats>(from); }
   static Words words(const uint8_t* from) { return load<Words>(from); }
@@ -107,12 +135,54 @@ struct Vectors {
     return reinterpreted(__builtin_convertvector(load<Halfwords>(from), Words) << 16);
   }
 
+  static Integers splat_whole(const int32_t* value) { return Integers{} + *value; }
+
+  // Both 16-bit halves of each lane, moved down by so many bits.
+  template <int Bits>
+  static Words upper_of_halves(Words words) {
+    return reinterpret_cast<Words>(reinterpret_cast<typename Types::Halves>(words) >> Bits);
+  }
+
+  // `sum` and, in each lane, the two products of signed 16-bit halves.
+  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
+    const Integers a = reinterpret_cast<Integers>(codes);
+    return sum + (a << 16 >> 16) * (pairs << 16 >> 16) + (a >> 16) * (pairs >> 16);
+  }
+
   // Each octet of `indices`, 0 to 15, replaced by that entry of the table.
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {
     uint8_t octets[Bytes];
     std::memcpy(octets, &indices, Bytes);
     for (uint8_t& octet : octets) octet = table[octet];
     return words(octets);
+  }
+
+  // To half precision, to the nearest, infinite from 65520 on.
+  static void store_halves(uint16_t* to, Floats values) {
+    Words bits = reinterpret_cast<Words>(values);
+    const Words sign = (bits >> 16) & 0x8000u;
+    bits &= 0x7fffffffu;
+    const Words is_none = reinterpret_cast<Words>(bits > 0x7f800000u);
+    const Words is_small = reinterpret_cast<Words>(bits < 0x38800000u);
+    const Words is_large = reinterpret_cast<Words>(bits >= 0x47800000u) & ~is_none;
+    // Rounded to even: half of the last place that is kept, less one where that is even.
+    const Words normal = (bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13;
+    // Subnormal ones are rounded by the addition of a number whose last place is theirs.
+    const Words subnormal = reinterpret_cast<Words>(reinterpreted(bits) + 0.5f) - 0x3f000000u;
+    const Words half = (normal & ~is_small & ~is_large & ~is_none) | (subnormal & is_small) |
+                       (is_large & 0x7c00u) | (is_none & 0x7e00u);
+    const auto packed = __builtin_convertvector(half | sign, Halfwords);
+    std::memcpy(to, &packed, sizeof packed);
+  }
+
+ private:
+  template <int Bit, int... Lane>
+  static Floats swapped_over(Floats values, std::integer_sequence<int, Lane...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(values, values, (Lane ^ Bit)...);
+#else
+    return __builtin_shuffle(values, Integers{(Lane ^ Bit)...});
+#endif
   }
 };
 

@@ -94,11 +94,15 @@ def start(settings: Settings) -> Application:
             "and without --preload: start it by `pantheon serve`, or by `gunicorn pantheon.app` "
             "with the gunicorn.conf.py of the project"
         )
-    # Imported here because it brings in JAX, which must not be alive before a fork.
-    from pantheon.engine.registry import build_engine
+    config = settings.engine_config()
+    # Imported here because they bring in JAX, which must not be alive before a fork.
+    from pantheon.engine.programs import open_programs
 
     try:
-        return Application(build_engine(settings.engine_config()), settings)
+        programs = open_programs(config)
+        from pantheon.engine.registry import build_engine
+
+        return Application(build_engine(config, programs), settings)
     except EngineError as error:
         raise CannotStart(f"pantheon: {error}") from error
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pantheon.engine.precision import Precision
+
 
 def host_name(text: str) -> str:
     """A host name or an address."""
@@ -22,6 +24,15 @@ def share(text: str) -> float:
     if not 0.0 < value <= 1.0:
         raise ValueError(rule)
     return value
+
+
+def precision(text: str) -> Precision:
+    """`default` or `float32`."""
+    try:
+        return Precision(text)
+    except ValueError:
+        names = " or ".join(one.value for one in Precision)
+        raise ValueError(f"expected {names}, got {text!r}") from None
 
 
 def one_worker(text: str) -> int:

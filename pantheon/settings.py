@@ -14,8 +14,17 @@ from typing import Any, Final
 
 from pantheon import build_info
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation, ToolGrammar
+from pantheon.engine.precision import Precision
 from pantheon.model_options import bundled_models, integer, parse_models, switch
-from pantheon.setting_values import folder, host_name, one_worker, path, share, switchable_path
+from pantheon.setting_values import (
+    folder,
+    host_name,
+    one_worker,
+    path,
+    precision,
+    share,
+    switchable_path,
+)
 
 _MAX_ROWS: Final = 8
 """Most requests that a model decodes at once (reference, concurrency model)."""
@@ -203,6 +212,15 @@ class Settings:
             "0 multiplies without the native kernels: the same answers, several times slower",
         ),
     )
+    precision: Precision = _setting(
+        Precision.DEFAULT,
+        Declaration(
+            "PANTHEON_PRECISION",
+            precision,
+            "float32 multiplies packed weights with activations of 32 bits, in place of 16",
+            shown_default="default",
+        ),
+    )
     compile_cache_dir: Path | None = _setting(
         None,
         Declaration(
@@ -210,6 +228,15 @@ class Settings:
             switchable_path,
             "folder of compiled programs, kept between starts; 'off' keeps none",
             shown_default="pantheon/ in XDG_CACHE_HOME or ~/.cache",
+        ),
+    )
+    xla_flags: str = _setting(
+        "",
+        Declaration(
+            "XLA_FLAGS",
+            str,
+            "options of XLA, which reads them itself; programs are kept for each of them",
+            shown_default="none",
         ),
     )
     kv_memory_share: float = _setting(
@@ -361,7 +388,9 @@ class Settings:
             queue_wait_s=self.queue_wait_ms / 1000,
             batch_slots=self.batch_slots,
             native=self.native,
+            precision=self.precision,
             compile_cache_dir=self.compile_cache_dir,
+            xla_flags=self.xla_flags,
             kv_memory_share=self.kv_memory_share,
             stop_repetition=self.repetition_loop,
             thinking_default=not self.no_think,

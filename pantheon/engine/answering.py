@@ -40,11 +40,17 @@ class Answering:
     """Begins the answers of one model. Safe to use from several threads."""
 
     def __init__(
-        self, chat: ChatTokenizer, dialect: Dialect, turns: WrittenTurns, options: AnswerOptions
+        self,
+        chat: ChatTokenizer,
+        compiler: GrammarCompiler,
+        dialect: Dialect,
+        turns: WrittenTurns,
+        options: AnswerOptions,
     ) -> None:
-        """Prepare the vocabulary for grammars, which takes a second or two for a large one.
+        """Of a model that speaks a dialect.
 
         Args:
+            compiler: of grammars over its vocabulary.
             turns: told of answers with calls.
         """
         self._chat = chat
@@ -53,7 +59,6 @@ class Answering:
         self._dialect = dialect
         self._turns = turns
         self._options = options
-        compiler = GrammarCompiler(self._tokenizer)
         self._formats = JsonGrammars(compiler)
         self._calls = ToolGrammars(compiler, dialect)
 

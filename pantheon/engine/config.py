@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from pantheon.engine.precision import Precision
+
 
 class ToolGrammar(Enum):
     """Which requests with tools are constrained (reference, the table of PANTHEON_TOOL_GRAMMAR)."""
@@ -70,7 +72,10 @@ class EngineConfig:
             (QWEN35_BATCH_SLOTS=0).
         native: whether matrices are multiplied by the native kernels, where those are built
             (PANTHEON_NATIVE); the answers are the same without them, but take longer.
+        precision: in which numbers the native kernels multiply (PANTHEON_PRECISION).
         compile_cache_dir: where compiled programs are kept between starts; None keeps none.
+        xla_flags: XLA_FLAGS of the environment. XLA reads it by itself; programs that are kept
+            depend on it.
         kv_memory_share: share of the memory free after the weights are loaded, in (0, 1], that
             the KV pool may take.
         stop_repetition: end an answer that loops with `repetition_loop`.
@@ -95,7 +100,9 @@ class EngineConfig:
     queue_wait_s: float = 30.0
     batch_slots: bool = True
     native: bool = True
+    precision: Precision = Precision.DEFAULT
     compile_cache_dir: Path | None = None
+    xla_flags: str = ""
     kv_memory_share: float = 0.5
     stop_repetition: bool = True
     thinking_default: bool = True

@@ -20,6 +20,7 @@ from pantheon.engine.errors import (
 )
 from pantheon.engine.generation import Generation
 from pantheon.engine.memory import Clamp, MemoryLadder
+from pantheon.engine.model_text import ModelText
 from pantheon.engine.prompt_lookup import PromptLookup
 from pantheon.engine.prompts import PromptWriter
 from pantheon.engine.requests import CompletionRequest
@@ -31,10 +32,6 @@ from pantheon.engine.shared import Shared
 from pantheon.engine.snapshot import SessionSnapshot
 from pantheon.engine.status import UNMEASURED_PREFILL_RATE, AttentionStatus, ModelStatus
 from pantheon.engine.step_loop import StepLoop
-from pantheon.engine.tokenizer import (
-    ChatTokenizer,
-    Speller,
-)
 from pantheon.engine.tools import Dialect
 from pantheon.engine.watches import SessionWatch, WatchTable
 
@@ -63,7 +60,7 @@ class ModelInstance:
     def __init__(
         self,
         identity: InstanceIdentity,
-        tokenizer: ChatTokenizer,
+        text: ModelText,
         dialect: Dialect,
         runner: Runner,
         loop: StepLoop,
@@ -86,8 +83,7 @@ class ModelInstance:
         """
         self._speculates = speculates
         self._identity = identity
-        vocabulary, token_bytes = tokenizer.tokenizer.vocabulary, tokenizer.tokenizer.token_bytes
-        self._speller = Speller(vocabulary, token_bytes)
+        self._speller = text.speller
         self._runner = runner
         self._loop = loop
         self._capacity = capacity
@@ -95,8 +91,10 @@ class ModelInstance:
         self._ladder: MemoryLadder = shared.ladder
         self._watches: WatchTable = shared.watches
         self._attention_layers = attention_layers
-        self._prompts = PromptWriter(tokenizer, dialect, thinking_default=thinking_default)
-        self._answering = Answering(tokenizer, dialect, self._prompts.turns, answers)
+        self._prompts = PromptWriter(text.tokenizer, dialect, thinking_default=thinking_default)
+        self._answering = Answering(
+            text.tokenizer, text.compiler, dialect, self._prompts.turns, answers
+        )
 
     @property
     def id(self) -> str:

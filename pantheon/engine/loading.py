@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from jax.errors import JaxRuntimeError
@@ -16,26 +17,22 @@ from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_cap
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
-from pantheon.engine.gguf import GGUFError, GGUFFile, weights_version
+from pantheon.engine.gguf import GGUFError, GGUFFile
 from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
+from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
 from pantheon.engine.model import WeightReader, architecture_of, native_missing
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
+from pantheon.engine.model_text import read_text
 from pantheon.engine.runner import PREFILL_CHUNK, Runner
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
 from pantheon.engine.shared import Shared
 from pantheon.engine.step_loop import StepLoop
-from pantheon.engine.tokenizer import (
-    ChatTokenizer,
-    TemplateError,
-    Tokenizer,
-    TokenizerError,
-    Vocabulary,
-)
+from pantheon.engine.tokenizer import TemplateError, TokenizerError
 from pantheon.engine.tools import dialect_for
 
 _log = logging.getLogger(__name__)
@@ -101,28 +98,42 @@ def _load(
 ) -> ModelInstance:
     name = served_name(options)
     began = time.monotonic()
+    programs, occasion = shared.programs, repr(options)
 
     def progress(message: str) -> None:
         check()
         _log.info("%s: %s", name, message)
 
-    with GGUFFile(options.path) as file:
+    # The thread ends before the file is closed.
+    with GGUFFile(options.path) as file, ThreadPoolExecutor(1, "text") as reading:
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
         native = _has_native_kernels(config, progress)
+        if programs is not None:
+            programs.foresee(occasion)
+        dimensions = replace(dimensions, native=native)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         ).check(host_memory().available)
-        tokenizer = _read_tokenizer(file, progress)
-        dialect = dialect_for(name, architecture.name, tokenizer.writes_bos)
-        progress(f"tools are called in the dialect {dialect.name}")
-        version = weights_version(file, quantized=options.quantize)
+        # Beside the weights: most of those are read without the interpreter's lock.
+        coming = reading.submit(read_text, file.metadata)
+        version = known_version(
+            file, None if programs is None else programs.folder, quantized=options.quantize
+        )
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
-            WeightReader(file, quantize=options.quantize, native=native),
+            WeightReader(
+                file, quantize=options.quantize, native=native, precision=config.precision
+            ),
             dimensions,
             lambda done, total: _report_layers(progress, done, total),
         )
+        text = coming.result()
+    tokenizer = text.tokenizer
+    if tokenizer.fallback:
+        progress("the file has no chat template; ChatML is used, as its vocabulary suggests")
+    dialect = dialect_for(name, architecture.name, tokenizer.writes_bos)
+    progress(f"tools are called in the dialect {dialect.name}")
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
     memory = int(host_memory().available * config.kv_memory_share)
@@ -145,8 +156,11 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all"
     )
-    runner = Runner(architecture, dimensions, parameters, capacity)
-    runner.compile(progress)
+    runner = Runner(architecture, dimensions, parameters, capacity, native=native)
+    runner.compile(progress, programs)
+    if programs is not None:
+        programs.remember(occasion, runner.program_keys)
+        programs.forget()
     slots = ReferencePool(capacity.checkpoints) if capacity.checkpoints else None
     cache = PrefixCache(PagePool(capacity.pages, capacity.page_size), slots)
     draft_plan = plan_drafts(
@@ -201,7 +215,7 @@ def _load(
     try:
         instance = ModelInstance(
             identity,
-            tokenizer,
+            text,
             dialect,
             runner,
             loop,
@@ -236,16 +250,6 @@ def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -
             missing,
         )
     return missing is None
-
-
-def _read_tokenizer(file: GGUFFile, progress: Callable[[str], None]) -> ChatTokenizer:
-    tokenizer = ChatTokenizer(
-        Tokenizer(Vocabulary.from_metadata(file.metadata)),
-        file.metadata.optional_string("tokenizer.chat_template"),
-    )
-    if tokenizer.fallback:
-        progress("the file has no chat template; ChatML is used, as its vocabulary suggests")
-    return tokenizer
 
 
 def _report_layers(progress: Callable[[str], None], done: int, total: int) -> None:

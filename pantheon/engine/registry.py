@@ -11,7 +11,6 @@ from functools import partial
 
 import jax
 
-from pantheon.engine.compile_cache import discard_unfinished
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import (
     EngineError,
@@ -27,6 +26,7 @@ from pantheon.engine.face import Completion, Watch
 from pantheon.engine.loading import load_instance
 from pantheon.engine.model_path import below_root, served_name
 from pantheon.engine.model_table import ModelTable, shown
+from pantheon.engine.programs import ProgramStore
 from pantheon.engine.reclaim import reclaim_memory
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.served_model import Loader, ServedModel
@@ -49,14 +49,20 @@ class Registry:
     every other route answers meanwhile.
     """
 
-    def __init__(self, config: EngineConfig, loader: Loader | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        loader: Loader | None = None,
+        programs: ProgramStore | None = None,
+    ) -> None:
         """Start with no model; `load_all` loads the configured ones.
 
         Args:
             loader: makes models of files; the real one when None.
+            programs: what the real one need not compile; None keeps none.
         """
         self._config = config
-        self._loader = loader or partial(load_instance, shared=Shared.of(config))
+        self._loader = loader or partial(load_instance, shared=Shared.of(config, programs))
         self._uploads = Uploads()
         self._table = ModelTable(config.max_models)
         self._closed = threading.Event()
@@ -266,30 +272,15 @@ def _forget_frames(error: BaseException) -> None:
         chain = following
 
 
-def build_engine(config: EngineConfig) -> Registry:
-    """Set JAX up and load the configured models.
+def build_engine(config: EngineConfig, programs: ProgramStore | None = None) -> Registry:
+    """Load the configured models.
+
+    Args:
+        programs: see `pantheon.engine.programs.open_programs`.
 
     Raises:
         LoadFailed: a model cannot be loaded.
-        EngineError: the compile cache cannot be used.
     """
-    if config.compile_cache_dir is not None:
-        try:
-            config.compile_cache_dir.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise EngineError(
-                "the compile cache must be a folder that can be written, got "
-                f"{config.compile_cache_dir}: {error.strerror}"
-            ) from error
-        discard_unfinished(config.compile_cache_dir)
-        options = {
-            "jax_compilation_cache_dir": str(config.compile_cache_dir),
-            # Keep every program: a start with all of them cached compiles nothing.
-            "jax_persistent_cache_min_compile_time_secs": 0,
-            "jax_persistent_cache_min_entry_size_bytes": -1,
-        }
-        for name, value in options.items():
-            jax.config.update(name, value)  # type: ignore[no-untyped-call]
-    registry = Registry(config)
+    registry = Registry(config, programs=programs)
     registry.load_all()
     return registry

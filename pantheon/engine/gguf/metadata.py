@@ -63,6 +63,10 @@ class Metadata:
         array = self._array(key, "an array of strings", frozenset({ValueType.STRING}))
         return array.strings(f"metadata key {key!r}")
 
+    def count_of_strings(self, key: str) -> int:
+        """How many items an array of strings has. They are not decoded."""
+        return self._array(key, "an array of strings", frozenset({ValueType.STRING})).count
+
     def integers(self, key: str) -> NDArray[np.int64]:
         """An array of integers, shape [n]."""
         numbers = self._array(key, "an array of integers", INTEGERS).numbers()

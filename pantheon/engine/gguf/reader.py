@@ -45,6 +45,7 @@ class GGUFFile:
         self.metadata: Metadata = first.header.metadata
         self.tensors: dict[str, TensorInfo] = dict(first.header.tensors)
         self._closed = False
+        self._identity: tuple[tuple[int, ...], ...] = (first.identity,)
         split = _split_of(first)
         for index, shard in enumerate(shard_paths(self.path, split)[1:], start=1):
             self._add(_Part(shard), index, split)
@@ -67,6 +68,7 @@ class GGUFFile:
                 f"tensor name {twice!r} occurs in {self._parts[twice].path.name} and in "
                 f"{part.path.name}; names must be unique"
             )
+        self._identity += (part.identity,)
         self.tensors.update(part.header.tensors)
         self._parts.update(dict.fromkeys(part.header.tensors, part))
 
@@ -78,6 +80,14 @@ class GGUFFile:
             GGUFError: the key is missing or no string.
         """
         return self.metadata.string("general.architecture")
+
+    @property
+    def identity(self) -> tuple[tuple[int, ...], ...]:
+        """Of each file device, inode, size, and times of modification and change in ns.
+
+        It differs whenever the content does, but for a file that is written while it is looked at.
+        """
+        return self._identity
 
     def tensor(self, name: str, shape: tuple[int, ...] | None = None) -> Tensor:
         """The named tensor as a view of its file; nothing is copied.
@@ -125,11 +135,12 @@ class GGUFFile:
 class _Part:
     """One mapped file."""
 
-    __slots__ = ("_buffer", "header", "path")
+    __slots__ = ("_buffer", "header", "identity", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._buffer = _map_file(path) or b""
+        self.identity, mapped = _map_file(path)
+        self._buffer = mapped or b""
         self.header: Header
         try:
             self.header = parse_header(memoryview(self._buffer))
@@ -150,8 +161,8 @@ def _split_of(part: _Part) -> Split:
         raise GGUFError(f"{part.path.name}: {error}") from None
 
 
-def _map_file(path: Path) -> mmap.mmap | None:
-    """The mapped file, or None for an empty one, which cannot be mapped."""
+def _map_file(path: Path) -> tuple[tuple[int, ...], mmap.mmap | None]:
+    """The file's identity and its map, None for an empty one, which cannot be mapped."""
     try:
         # O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -162,9 +173,13 @@ def _map_file(path: Path) -> mmap.mmap | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise GGUFError(f"cannot open {str(path)!r}: it is no regular file")
+        identity = (
+            *(status.st_dev, status.st_ino, status.st_size),
+            *(status.st_mtime_ns, status.st_ctime_ns),
+        )
         if status.st_size == 0:
-            return None
-        return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+            return identity, None
+        return identity, mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         if isinstance(error, GGUFError):
             raise

@@ -41,7 +41,7 @@ class AttentionParameters(NamedTuple):
 def attention(
     parameters: AttentionParameters,
     config: ModelConfig,
-    frequencies: Float[Array, " pairs"],
+    rotation: Float[Array, "batch time 2 turned"],
     x: Float[Array, "batch time hidden"],
     cache: LayerCache,
     placement: Placement,
@@ -55,12 +55,12 @@ def attention(
     if config.gated_attention:
         query, gate = jnp.split(query, 2, axis=-1)
     if parameters.query_norm is not None:
-        query = rms_norm(query, parameters.query_norm, config.rms_epsilon)
+        query = rms_norm(query, parameters.query_norm, config.rms_epsilon, native=config.native)
     if parameters.key_norm is not None:
-        key = rms_norm(key, parameters.key_norm, config.rms_epsilon)
-    query = rotate(query, placement.positions, frequencies, config.rope)
-    key = rotate(key, placement.positions, frequencies, config.rope)
-    cache = write(cache, placement, key, value)
+        key = rms_norm(key, parameters.key_norm, config.rms_epsilon, native=config.native)
+    query = rotate(query, rotation, config.rope, native=config.native)
+    key = rotate(key, rotation, config.rope, native=config.native)
+    cache = write(cache, placement, key, value, native=config.native)
     mixed = paged_attention(
         query,
         cache.keys,
@@ -70,6 +70,7 @@ def attention(
         placement.lengths,
         scale=config.head_dim**-0.5,
         window=config.sliding_window,
+        native=config.native,
     )
     if gate is not None:
         mixed = mixed * jax.nn.sigmoid(gate)

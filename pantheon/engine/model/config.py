@@ -118,6 +118,8 @@ class ModelConfig:
         sliding_window: how many tokens back a token sees, itself included; 0 for all.
         moe: the feed-forward layers are mixtures of experts; None for dense ones.
         delta_net: the recurrent layers; None where there are none.
+        native: whether the native kernels compute what is no product of a weight. They must be
+            there. Which layout a weight is in says of itself who multiplies by it.
     """
 
     architecture: str
@@ -137,6 +139,7 @@ class ModelConfig:
     sliding_window: int = 0
     moe: MoeConfig | None = None
     delta_net: DeltaNetConfig | None = None
+    native: bool = False
 
     @property
     def attention_layers(self) -> int:

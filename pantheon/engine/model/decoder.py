@@ -19,6 +19,7 @@ from pantheon.engine.model.moe import mixture
 from pantheon.engine.model.norms import rms_norm
 from pantheon.engine.model.packed import rows_of
 from pantheon.engine.model.parameters import LayerParameters, Parameters
+from pantheon.engine.model.rotary import rotation
 
 
 def hidden_states(
@@ -34,19 +35,19 @@ def hidden_states(
     """
     x = rows_of(parameters.embedding, tokens)
     kv, states = iter(cache.kv), _delta_net_caches(cache.recurrent)
+    turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
     written: list[LayerCache] = []
     left: list[DeltaNetCache] = []
     for layer in parameters.layers:
         held = next(kv) if isinstance(layer.mixer, AttentionParameters) else next(states)
-        x, following = _decoder_layer(config, parameters.frequencies, layer, x, placement, held)
+        x, following = _decoder_layer(config, turns, layer, x, placement, held)
         if isinstance(following, LayerCache):
             written.append(following)
         else:
             left.append(following)
     recurrent = tuple(array for layer_states in left for array in layer_states)
-    return rms_norm(x, parameters.output_norm, config.rms_epsilon), ModelCache(
-        tuple(written), recurrent
-    )
+    normed = rms_norm(x, parameters.output_norm, config.rms_epsilon, native=config.native)
+    return normed, ModelCache(tuple(written), recurrent)
 
 
 def recurrent_shapes(config: ModelConfig) -> tuple[tuple[int, ...], ...]:
@@ -64,25 +65,25 @@ def _delta_net_caches(states: RecurrentStates) -> Iterator[DeltaNetCache]:
 @partial(jax.jit, static_argnums=0)
 def _decoder_layer(
     config: ModelConfig,
-    frequencies: Float[Array, " pairs"],
+    turns: Float[Array, "batch time 2 turned"],
     layer: LayerParameters,
     x: Float[Array, "batch time hidden"],
     placement: Placement,
     cache: LayerCache | DeltaNetCache,
 ) -> tuple[Float[Array, "batch time hidden"], LayerCache | DeltaNetCache]:
     """One layer. Jitted so that each kind is traced and lowered once; XLA inlines it."""
-    normed = rms_norm(x, layer.mixer_norm, config.rms_epsilon)
+    normed = rms_norm(x, layer.mixer_norm, config.rms_epsilon, native=config.native)
     following: LayerCache | DeltaNetCache
     if isinstance(layer.mixer, AttentionParameters):
         assert isinstance(cache, LayerCache), "attention keeps keys and values"
-        mixed, following = attention(layer.mixer, config, frequencies, normed, cache, placement)
+        mixed, following = attention(layer.mixer, config, turns, normed, cache, placement)
     else:
         assert isinstance(cache, DeltaNetCache), "a delta net keeps states"
         mixed, following = gated_delta_net(layer.mixer, config, normed, cache, placement)
     x = x + mixed
-    normed = rms_norm(x, layer.feed_forward_norm, config.rms_epsilon)
+    normed = rms_norm(x, layer.feed_forward_norm, config.rms_epsilon, native=config.native)
     if isinstance(layer.feed_forward, MlpParameters):
-        return x + swiglu(layer.feed_forward, normed), following
+        return x + swiglu(layer.feed_forward, normed, native=config.native), following
     assert config.moe is not None, "a mixture of experts has a shape"
     return x + mixture(layer.feed_forward, config.moe, normed, placement.valid), following
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from pantheon.engine.kernels.paged_attention import write_pages
+from pantheon.engine.kernels.zeros import zeros
 
 
 class LayerCache(NamedTuple):
@@ -34,13 +38,26 @@ class ModelCache(NamedTuple):
 
 
 def allocate(
-    layers: int, pages: int, kv_heads: int, page_size: int, head_dim: int, dtype: jnp.dtype
+    layers: int,
+    pages: int,
+    kv_heads: int,
+    page_size: int,
+    head_dim: int,
+    dtype: jnp.dtype,
+    *,
+    native: bool = False,
 ) -> KVCache:
-    """Zeroed arrays for `pages` pages in each of `layers` layers."""
+    """Zeroed arrays for `pages` pages in each of `layers` layers; see `zeros` for `native`."""
     shape = (pages, kv_heads, page_size, head_dim)
-    return tuple(
-        LayerCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(layers)
-    )
+    arrays = iter(zeros([shape] * 2 * layers, dtype, native=native))
+    return tuple(LayerCache(keys, values) for keys, values in zip(arrays, arrays, strict=True))
+
+
+def allocate_recurrent(
+    shapes: Sequence[tuple[int, ...]], slots: int, *, native: bool = False
+) -> RecurrentStates:
+    """Zeroed states of `slots` sequences, whose shapes are given layer by layer."""
+    return zeros([(slots, *shape) for shape in shapes], jnp.dtype(jnp.float32), native=native)
 
 
 class Placement(NamedTuple):
@@ -94,14 +111,18 @@ def write(
     placement: Placement,
     keys: Float[Array, "batch time kv_heads head_dim"],
     values: Float[Array, "batch time kv_heads head_dim"],
+    *,
+    native: bool = False,
 ) -> LayerCache:
-    """Store the keys and values of a step in their pages."""
-
-    def store(
-        pages: Float[Array, "pages kv_heads page_size head_dim"],
-        new: Float[Array, "batch time kv_heads head_dim"],
-    ) -> Float[Array, "pages kv_heads page_size head_dim"]:
-        where = pages.at[placement.pages, :, placement.offsets, :]
-        return where.set(new.astype(pages.dtype), mode="drop")
-
-    return LayerCache(store(cache.keys, keys), store(cache.values, values))
+    """Store the keys and values of a step in their pages, by the native kernels or not."""
+    return LayerCache(
+        *write_pages(
+            cache.keys,
+            cache.values,
+            keys,
+            values,
+            placement.pages,
+            placement.offsets,
+            native=native,
+        )
+    )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Float
 
+from pantheon.engine.kernels import row_wise
 from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.packed import Weight
 
@@ -20,8 +21,13 @@ class MlpParameters(NamedTuple):
 
 
 def swiglu(
-    parameters: MlpParameters, x: Float[Array, "batch time hidden"]
+    parameters: MlpParameters, x: Float[Array, "batch time hidden"], *, native: bool = False
 ) -> Float[Array, "batch time hidden"]:
-    """SwiGLU (Shazeer, 2020): `down(silu(gate(x)) * up(x))`."""
+    """SwiGLU (Shazeer, 2020): `down(silu(gate(x)) * up(x))`.
+
+    Args:
+        native: the factors by the native kernels, which must be there.
+    """
     gate, up = linears(x, (parameters.gate, parameters.up))
-    return linear(jax.nn.silu(gate) * up, parameters.down)
+    inner = row_wise.silu_product(gate, up) if native else jax.nn.silu(gate) * up
+    return linear(inner, parameters.down)

@@ -6,11 +6,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from pantheon.engine.kernels import row_wise
+
 
 def rms_norm(
-    x: Float[Array, "*batch hidden"], weight: Float[Array, " hidden"], epsilon: float
+    x: Float[Array, "*batch hidden"],
+    weight: Float[Array, " hidden"],
+    epsilon: float,
+    *,
+    native: bool = False,
 ) -> Float[Array, "*batch hidden"]:
-    """Root mean square layer norm over the last axis (Zhang and Sennrich, 2019)."""
+    """Root mean square layer norm over the last axis (Zhang and Sennrich, 2019).
+
+    Args:
+        native: by the native kernels, which must be there.
+    """
+    if native:
+        return row_wise.rms_norm(x, weight, epsilon)
     mean_square = jnp.mean(jnp.square(x), axis=-1, keepdims=True)
     return x * jax.lax.rsqrt(mean_square + epsilon) * weight
 

@@ -25,6 +25,7 @@ from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, aligned, fo
 from pantheon.engine.model.dequantize import OwnType, PackedType, has_conversion
 from pantheon.engine.model.dequantize.int8 import GROUP, quantise_rows, row_bytes
 from pantheon.engine.model.packed import PackedMatrix, Stack, Weight, check_parts, spans_of
+from pantheon.engine.precision import Precision
 
 FLOAT32_BYTES: Final = 4
 
@@ -51,16 +52,25 @@ class WeightReader:
     where the tensor is missing, has another shape, or a type without a conversion.
     """
 
-    def __init__(self, file: GGUFFile, *, quantize: bool = False, native: bool = False) -> None:
+    def __init__(
+        self,
+        file: GGUFFile,
+        *,
+        quantize: bool = False,
+        native: bool = False,
+        precision: Precision = Precision.DEFAULT,
+    ) -> None:
         """Read nothing yet.
 
         Args:
             quantize: make INT8 of the matrices that `is_quantised` names.
             native: lay matrices out for the native kernels, which must be there.
+            precision: in which those multiply them.
         """
         self.file = file
         self._quantize = quantize
         self._native = native
+        self._precision = precision
         self._unread = set(file.tensors)
 
     def __contains__(self, name: object) -> bool:
@@ -133,12 +143,15 @@ class WeightReader:
 
     def _matrix(self, packed: _Packed) -> Weight:
         if self._native and format_of(packed.type.name, packed.columns) is not None:
-            return native_matrix(packed.type, packed.rows, packed.columns)
+            return native_matrix(packed.type, packed.rows, packed.columns, self._precision)
         return packed.on_device()
 
 
 def native_matrix(
-    type: PackedType, rows: UInt8[np.ndarray, "rows row_bytes"], columns: int
+    type: PackedType,
+    rows: UInt8[np.ndarray, "rows row_bytes"],
+    columns: int,
+    precision: Precision = Precision.DEFAULT,
 ) -> InterleavedMatrix:
     """Packed rows laid out for the native kernels.
 
@@ -149,7 +162,7 @@ def native_matrix(
     if format is None:
         raise ValueError(f"expected a format for {columns} columns of {type.name}, there is none")
     data = jax.device_put(interleaved(type.name, rows, columns))
-    return InterleavedMatrix(data, format, len(rows), columns)
+    return InterleavedMatrix(data, format, len(rows), columns, precision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def read_decoder_config(
             f"{keys.name('attention.layer_norm_rms_epsilon')} must lie in (0, 1), got {epsilon}"
         )
     vocabulary = file.tensor("token_embd.weight").shape[0]
-    tokens = len(metadata.strings("tokenizer.ggml.tokens"))
+    tokens = metadata.count_of_strings("tokenizer.ggml.tokens")
     if tokens > vocabulary:
         raise GGUFError(
             f"tokenizer.ggml.tokens must not be longer than the {vocabulary} rows of "

@@ -5,35 +5,62 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from pantheon.engine.kernels import row_wise
 from pantheon.engine.model.config import Pairing, RopeConfig
+
+
+def rotation(
+    positions: Int[Array, "batch time"],
+    frequencies: Float[Array, " pairs"],
+    rope: RopeConfig,
+    *,
+    native: bool = False,
+) -> Float[Array, "batch time 2 turned"]:
+    """By what `rotate` turns the heads of each token: the same in every layer.
+
+    Cosines and sines of `position * frequency[pair]` for each dimension; the sine of the first
+    dimension of a pair is negative.
+
+    Args:
+        native: by the native kernels, which must be there.
+    """
+    neighbours = rope.pairing is Pairing.NEIGHBOURS
+    if native:
+        return row_wise.rotation(
+            positions, frequencies, magnitude=rope.magnitude, neighbours=neighbours
+        )
+    angles = positions[..., None].astype(jnp.float32) * frequencies
+    cosine, sine = jnp.cos(angles) * rope.magnitude, jnp.sin(angles) * rope.magnitude
+    pairs = jnp.stack(
+        (jnp.stack((cosine, cosine), axis=-1), jnp.stack((-sine, sine), axis=-1)), axis=2
+    )
+    if not neighbours:
+        pairs = jnp.swapaxes(pairs, -1, -2)
+    return pairs.reshape(*positions.shape, 2, -1)
 
 
 def rotate(
     x: Float[Array, "batch time heads head_dim"],
-    positions: Int[Array, "batch time"],
-    frequencies: Float[Array, " pairs"],
+    by: Float[Array, "batch time 2 turned"],
     rope: RopeConfig,
+    *,
+    native: bool = False,
 ) -> Float[Array, "batch time heads head_dim"]:
-    """Turn each pair of dimensions of each head by `position * frequency[pair]`.
+    """Turn each pair of dimensions of each head by what `rotation` gave for its token.
 
     Which dimensions are pairs is the architecture's choice: files of llama hold the rows of
     queries and keys so that neighbours are, the others so that halves are. Dimensions past
-    `2 * pairs` are left as they are (partial rotary).
+    those that are turned are left as they are (partial rotary).
+
+    Args:
+        native: by the native kernels, which must be there.
     """
-    pairs = frequencies.shape[0]
-    angles = positions[..., None].astype(jnp.float32) * frequencies
-    cosine = (jnp.cos(angles) * rope.magnitude)[:, :, None, :]
-    sine = (jnp.sin(angles) * rope.magnitude)[:, :, None, :]
-    turned, passed = x[..., : 2 * pairs], x[..., 2 * pairs :]
-    if rope.pairing is Pairing.NEIGHBOURS:
-        paired = turned.reshape(*turned.shape[:-1], pairs, 2)
-        first, second = paired[..., 0], paired[..., 1]
-    else:
-        first, second = turned[..., :pairs], turned[..., pairs:]
-    new_first = first * cosine - second * sine
-    new_second = first * sine + second * cosine
-    if rope.pairing is Pairing.NEIGHBOURS:
-        turned = jnp.stack((new_first, new_second), axis=-1).reshape(turned.shape)
-    else:
-        turned = jnp.concatenate((new_first, new_second), axis=-1)
+    neighbours = rope.pairing is Pairing.NEIGHBOURS
+    if native:
+        return row_wise.rotate(x, by, neighbours=neighbours)
+    turned, passed = x[..., : by.shape[-1]], x[..., by.shape[-1] :]
+    shape = (-1, 2) if neighbours else (2, -1)
+    pairs = turned.reshape(*turned.shape[:-1], *shape)
+    partners = jnp.flip(pairs, axis=-1 if neighbours else -2).reshape(turned.shape)
+    turned = turned * by[:, :, 0, None] + partners * by[:, :, 1, None]
     return jnp.concatenate((turned, passed), axis=-1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,15 +18,16 @@ from pantheon.engine.model import (
     Parameters,
     computes_rows_alike,
 )
-from pantheon.engine.model.kv_cache import allocate
+from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
+from pantheon.engine.programs import ProgramStore
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, bias_vector
 from pantheon.engine.runner.arguments import StepArguments
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
-from pantheon.engine.runner.compiler_options import compiler_options
 from pantheon.engine.runner.sampled import Sampled
+from pantheon.engine.runner.step_programs import Step, StepPrograms
 from pantheon.engine.runner.steps import (
     DeviceState,
     copy_page_step,
@@ -56,12 +56,19 @@ class Runner:
         config: ModelConfig,
         parameters: Parameters,
         capacity: Capacity,
+        *,
+        native: bool = False,
     ) -> None:
-        """Allocate the KV arrays. `compile` must run before the first step."""
+        """Allocate the KV arrays. `compile` must run before the first step.
+
+        Args:
+            native: whether the native library may be used.
+        """
         self._config = config
         self._capacity = capacity
         self._parameters = parameters
         self._architecture = architecture
+        self._native = native
         self._state = self._empty_state()
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`."""
@@ -71,8 +78,7 @@ class Runner:
         self._arguments = StepArguments(config, capacity, self.batches)
         self._biased: set[int] = set()
         """Rows whose bias on the device is not zero."""
-        self._steps: dict[str, Callable[..., Any]] = {}
-        """The compiled steps by name."""
+        self._steps = StepPrograms("", None)
 
     @property
     def held_bytes(self) -> int:
@@ -101,52 +107,67 @@ class Runner:
             capacity.page_size,
             config.head_dim,
             jnp.dtype(jnp.float32),
+            native=self._native,
         )
         rows = capacity.rows + 1
-        cache = ModelCache(
-            kv,
-            tuple(
-                jnp.zeros((rows + capacity.checkpoints, *shape), jnp.float32)
-                for shape in self._architecture.recurrent_shapes(config)
-            ),
+        recurrent = allocate_recurrent(
+            self._architecture.recurrent_shapes(config),
+            rows + capacity.checkpoints,
+            native=self._native,
         )
+        cache = ModelCache(kv, recurrent)
         history = RowHistory(
             counts=jnp.zeros((rows, config.vocabulary), jnp.int32),
             bias=jnp.zeros((rows, config.vocabulary), jnp.float32),
         )
         return DeviceState(cache, jnp.zeros(rows, jnp.int32), history)
 
-    def compile(self, progress: Callable[[str], None]) -> None:
-        """Compile every step; nothing is traced afterwards."""
+    def compile(self, progress: Callable[[str], None], store: ProgramStore | None = None) -> None:
+        """Compile every step, or load it from where an earlier start left it.
+
+        Nothing is traced afterwards.
+
+        Args:
+            store: programs that outlive the process; None has none.
+        """
         greedy = RowSampling(0, 1, 0, 0)
         prefill = self._arguments.prefill([0], 0, (0,), 0, greedy, None)
         number, page = np.int32(0), tuple(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
-        steps: tuple[tuple[str, Callable[..., Any], bool, tuple[Any, ...]], ...] = (
-            ("prefill", self._of_model(prefill_step), True, (self._parameters, *prefill)),
+        of_model, state = self._of_model, self._state
+
+        def step(
+            name: str, function: Callable[..., Any], *arguments: Any, donates: bool = True
+        ) -> Step:
+            first = name in ("prefill", _decode_name(self.batches[0]), "start row")
+            return Step(name, self._counted(function), donates, (state, *arguments), first)
+
+        steps = [
+            step("prefill", of_model(prefill_step), self._parameters, *prefill),
+            step("start row", start_row_step, number, bias),
             *(
-                (_decode_name(batch), self._of_model(decode_step), True, self._padding(batch))
+                step(_decode_name(batch), of_model(decode_step), *self._padding(batch))
                 for batch in self.batches
             ),
-            ("start row", start_row_step, True, (number, bias)),
-            ("copy page", copy_page_step, True, (number, number)),
-            ("read page", read_page_step, False, (number,)),
-            ("write page", write_page_step, True, (number, page)),
-        )
+            step("copy page", copy_page_step, number, number),
+            step("read page", read_page_step, number, donates=False),
+            step("write page", write_page_step, number, page),
+        ]
         if self._state.cache.recurrent:
             recurrent = tuple(self.empty_recurrent_state())
-            steps += (
-                ("copy state", copy_state_step, True, (number, number, np.bool_(False))),
-                ("read state", read_state_step, False, (number,)),
-                ("write state", write_state_step, True, (number, recurrent)),
-            )
-        for done, (name, step, donates, arguments) in enumerate(steps, start=1):
-            began = time.monotonic()
-            jitted = jax.jit(self._counted(step), donate_argnums=0 if donates else ())
-            lowered = jitted.lower(self._state, *arguments)
-            self._steps[name] = lowered.compile(compiler_options())
-            took = time.monotonic() - began
-            progress(f"compiled {done}/{len(steps)}: {name} ({took:.1f} s)")
+            steps += [
+                step("copy state", copy_state_step, number, number, np.bool_(False)),
+                step("read state", read_state_step, number, donates=False),
+                step("write state", write_state_step, number, recurrent),
+            ]
+        scope = f"{self._architecture.name} {self._config} {self._capacity}"
+        self._steps = StepPrograms(scope, store)
+        self._steps.compile(steps, progress)
+
+    @property
+    def program_keys(self) -> list[str]:
+        """What `compile` used of its store, in the order of need."""
+        return self._steps.keys
 
     def _padding(self, batch: int) -> tuple[Any, ...]:
         """Arguments of a decode step of so many entries, all of them padding."""
@@ -163,7 +184,7 @@ class Runner:
         Raises:
             ValueError: the backend does not say.
         """
-        analysis = self._steps[step].memory_analysis()  # type: ignore[attr-defined]
+        analysis = self._steps[step].memory_analysis()
         if analysis is None:
             raise ValueError(f"{jax.default_backend()} does not say what memory a step takes")
         return int(analysis.temp_size_in_bytes)

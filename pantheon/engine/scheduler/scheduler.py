@@ -10,7 +10,6 @@ from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_posit
 from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
 
-
 _OLDEST_EVERY: Final = 4
 """Of so many chunks one goes to the prompt that was admitted first."""
 

@@ -21,6 +21,7 @@ from pantheon.engine.model import (
     native_missing,
 )
 from pantheon.engine.model.kv_cache import allocate, place
+from pantheon.engine.precision import Precision
 
 PAGE_SIZE = 16
 PAGES = 32
@@ -29,13 +30,23 @@ PAGES = 32
 Model = tuple[Architecture, ModelConfig, Parameters]
 
 
-def open_model(path: Path, context_cap: int = 0, *, native: bool = True) -> Model:
-    """Read a model file whole, for the native kernels where they are built."""
+def open_model(
+    path: Path,
+    context_cap: int = 0,
+    *,
+    native: bool = True,
+    precision: Precision = Precision.FLOAT32,
+) -> Model:
+    """Read a model file whole, for the native kernels where they are built.
+
+    In float32: the tolerances of the reference data are those of its rounding.
+    """
     with GGUFFile(path) as file:
         architecture = architecture_of(file)
-        config = architecture.read_config(file).within(context_cap)
+        native = native and native_missing() is None
+        config = replace(architecture.read_config(file).within(context_cap), native=native)
         parameters = architecture.read_parameters(
-            WeightReader(file, native=native and native_missing() is None),
+            WeightReader(file, native=native, precision=precision),
             config,
             lambda done, total: None,
         )

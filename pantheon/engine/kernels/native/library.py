@@ -14,7 +14,17 @@ import jax
 
 _FOLDER: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"libpantheon-ffi-(\d+)\.(\d+)\.so")
-_OPERATIONS: Final = ("pantheon_multiply", "pantheon_take_rows")
+_OPERATIONS: Final = (
+    "pantheon_multiply",
+    "pantheon_take_rows",
+    "pantheon_attend",
+    "pantheon_write_pages",
+    "pantheon_zeros",
+    "pantheon_rms_norm",
+    "pantheon_silu_product",
+    "pantheon_rotation",
+    "pantheon_rotate",
+)
 
 
 class InstructionSet(IntEnum):
@@ -24,6 +34,7 @@ class InstructionSet(IntEnum):
     PORTABLE = 1
     AVX2 = 2
     AVX512 = 3
+    VNNI = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import jax
 from jaxtyping import Array, UInt8
 
 from pantheon.engine.kernels.packed_matmul.formats import Format
+from pantheon.engine.precision import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +19,14 @@ class InterleavedMatrix:
         data: the blocks of 32 rows.
         format: how the values are packed.
         rows, columns: of the matrix: outputs and inputs.
+        precision: in which its products are computed.
     """
 
     data: UInt8[Array, "blocks block_bytes"]
     format: Format
     rows: int
     columns: int
+    precision: Precision = Precision.DEFAULT
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -31,17 +34,17 @@ class InterleavedMatrix:
         return self.rows, self.columns
 
 
-_Static = tuple[Format, int, int]
+_Static = tuple[Format, int, int, Precision]
 
 
 def _flatten(matrix: InterleavedMatrix) -> tuple[tuple[object], _Static]:
-    return (matrix.data,), (matrix.format, matrix.rows, matrix.columns)
+    return (matrix.data,), (matrix.format, matrix.rows, matrix.columns, matrix.precision)
 
 
 def _unflatten(static: _Static, leaves: tuple[object]) -> InterleavedMatrix:
     """JAX may have put something else in the array's place, which the constructor would refuse."""
     matrix = object.__new__(InterleavedMatrix)
-    names = ("data", "format", "rows", "columns")
+    names = ("data", "format", "rows", "columns", "precision")
     for name, value in zip(names, (*leaves, *static), strict=True):
         object.__setattr__(matrix, name, value)
     return matrix

@@ -141,14 +141,19 @@ def _q4_1(packed: Packed, columns: int) -> _Parts:
 def _q5_0(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 22)
     low = nibbles(_halves_of_byte(blocks[..., 6:]))
-    return [], [half_plane(blocks[..., :2]), low, byte_plane(blocks[..., 2:6], 4)]
+    return [], [half_plane(blocks[..., :2]), low, _fifths(blocks[..., 2:6])]
 
 
 def _q5_1(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 24)
     scales = [half_plane(blocks[..., :2]), half_plane(blocks[..., 2:4])]
     low = nibbles(_halves_of_byte(blocks[..., 8:]))
-    return [], [*scales, low, byte_plane(blocks[..., 4:8], 4)]
+    return [], [*scales, low, _fifths(blocks[..., 4:8])]
+
+
+def _fifths(bits: Packed) -> Packed:
+    """The bit of each column, eight to a byte, at its place."""
+    return byte_plane(bits[..., [0, 2, 1, 3]], 4)
 
 
 def _q8_0(packed: Packed, columns: int) -> _Parts:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels.native import InstructionSet
 from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
+from pantheon.engine.precision import Precision
 
 
 def products(
@@ -29,6 +30,7 @@ def products(
             rows,
             *(matrix.data for matrix in matrices),
             formats=np.array([matrix.format.number for matrix in matrices], np.int64),
+            quantised=np.array([one.precision is Precision.DEFAULT for one in matrices], np.int64),
             instruction_set=np.int64(instruction_set),
         )
     )

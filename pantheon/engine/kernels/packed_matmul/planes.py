@@ -1,7 +1,8 @@
 """Planes of the interleaved layout: one entry for each of 32 rows side by side.
 
-Codes come as uint8 [rows, steps, 32], `rows` being whole blocks; planes go as uint8
-[blocks, steps, bytes]. Everything is done in as few and as long loops as numpy allows: a load of a
+Codes come as uint8 [rows, steps, 32], `rows` being whole blocks, in the order of their columns;
+planes go as uint8 [blocks, steps, bytes], where codes have other places: the second and the third
+eight change theirs (see `native/layout.h`). Everything is done in as few and as long loops as numpy allows: a load of a
 model waits for it.
 """
 
@@ -16,17 +17,20 @@ from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS
 
 Bytes = NDArray[np.uint8]
 
+_PLACES: Final = (0, 2, 1, 3)
+"""The eights of columns of a step in the order of their places."""
+
 _UNITS: Final = {1: "u1", 2: "<u2", 4: "<u4"}
 
 
 def fields(codes: Bytes, bits: int) -> Bytes:
-    """Codes of 2, 4 or 8 bits: that of column j * bits + i is field j of word i."""
+    """Codes of 2, 4 or 8 bits: that of place j * bits + i is field j of word i."""
     rows, steps, columns = codes.shape
     # The codes of one field, one for each word, are a unit; units that share their bytes are
     # joined, and then the bytes of each word brought together.
     unit = np.dtype(f"<u{bits}")
     in_byte = 8 // bits
-    units = np.ascontiguousarray(codes).view(unit).reshape(rows, steps, -1)
+    units = _placed(codes).view(unit).reshape(rows, steps, -1)
     joined = units[..., ::in_byte].copy()
     for place in range(1, in_byte):
         joined |= units[..., place::in_byte] << unit.type(bits * place)
@@ -35,22 +39,28 @@ def fields(codes: Bytes, bits: int) -> Bytes:
 
 
 def nibbles(codes: Bytes) -> Bytes:
-    """Codes of four bits: column 8 * j + 4 * h + i is at bit 8 * j + 4 * h of word i."""
+    """Codes of four bits: place 8 * j + 4 * h + i is at bit 8 * j + 4 * h of word i."""
     return fields(codes, 4)
 
 
 def pairs(codes: Bytes) -> Bytes:
-    """Codes of two bits: column 8 * j + 4 * u + r is at bit 8 * j + 2 * r of word u."""
+    """Codes of two bits: place 8 * j + 4 * u + r is at bit 8 * j + 2 * r of word u."""
     rows, steps, _ = codes.shape
-    four = np.ascontiguousarray(codes).view("<u4")
+    four = _placed(codes).view("<u4")
     four = (four | four >> np.uint32(6)) & np.uint32(0x000F000F)
     joined = (four | four >> np.uint32(12)).astype(np.uint8).reshape(rows, steps, 4, 2)
     return byte_plane(joined.swapaxes(-1, -2).reshape(rows, steps, -1), 4)
 
 
 def bits_of_columns(codes: Bytes) -> Bytes:
-    """Codes of one bit: that of column c is at bit c."""
-    return byte_plane(np.packbits(codes, axis=-1, bitorder="little"), 4)
+    """Codes of one bit: that of place c is at bit c."""
+    return byte_plane(np.packbits(_placed(codes).view(np.uint8), axis=-1, bitorder="little"), 4)
+
+
+def _placed(codes: Bytes) -> NDArray[np.uint64]:
+    """Eights of codes [rows, steps, 4] in the order of their places."""
+    eights = np.ascontiguousarray(codes).view("<u8")
+    return np.take(eights, _PLACES, axis=-1)
 
 
 def half_plane(halves: Bytes) -> Bytes:

@@ -1,9 +1,10 @@
 """Causal grouped-query attention over paged keys and values.
 
-Implementations, by platform: `online` (plain XLA, every platform). `reference` is the
-definition that the others are tested against, `cases` are shared by tests and benchmarks.
+Implementations: `native` (C++, on CPUs where its library is there and not switched off) and
+`online` (plain XLA, every platform). `reference` is the definition that the others are tested
+against, `cases` are shared by tests and benchmarks.
 """
 
-from pantheon.engine.kernels.paged_attention.api import paged_attention
+from pantheon.engine.kernels.paged_attention.api import paged_attention, write_pages
 
-__all__ = ["paged_attention"]
+__all__ = ["paged_attention", "write_pages"]

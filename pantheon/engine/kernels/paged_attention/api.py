@@ -1,9 +1,10 @@
-"""The operation as the model calls it."""
+"""The operations as the model calls them."""
 
 from __future__ import annotations
 
 from jaxtyping import Array, Float, Int
 
+from pantheon.engine.kernels.paged_attention.native import native_attention, native_write
 from pantheon.engine.kernels.paged_attention.online import online
 
 
@@ -17,6 +18,7 @@ def paged_attention(
     *,
     scale: float,
     window: int = 0,
+    native: bool = False,
 ) -> Float[Array, "batch time heads head_dim"]:
     """Attend from each query token to the tokens at or before its position.
 
@@ -29,8 +31,10 @@ def paged_attention(
             not read.
         lengths: tokens held by each sequence, 0 for a padding row.
         window: how many tokens back a token sees, itself included; 0 for all.
+        native: by the native kernels, which must be there.
     """
-    return online(
+    implementation = native_attention if native else online
+    return implementation(
         query,
         key_pages,
         value_pages,
@@ -40,3 +44,38 @@ def paged_attention(
         scale=scale,
         window=window,
     )
+
+
+def write_pages(
+    key_pages: Float[Array, "pages kv_heads page_size head_dim"],
+    value_pages: Float[Array, "pages kv_heads page_size head_dim"],
+    keys: Float[Array, "batch time kv_heads head_dim"],
+    values: Float[Array, "batch time kv_heads head_dim"],
+    pages: Int[Array, "batch time"],
+    offsets: Int[Array, "batch time"],
+    *,
+    native: bool = False,
+) -> tuple[
+    Float[Array, "pages kv_heads page_size head_dim"],
+    Float[Array, "pages kv_heads page_size head_dim"],
+]:
+    """Store keys and values of tokens in their pages, in the type of those.
+
+    In float16 a number from 65520 on becomes infinite.
+
+    Args:
+        pages: page of each token; the number of pages, one past the last, for one that is not
+            stored.
+        offsets: index of each token inside its page.
+        native: by the native kernels, which must be there.
+    """
+    if native:
+        return native_write(key_pages, value_pages, keys, values, pages, offsets)
+
+    def store(
+        held: Float[Array, "pages kv_heads page_size head_dim"],
+        new: Float[Array, "batch time kv_heads head_dim"],
+    ) -> Float[Array, "pages kv_heads page_size head_dim"]:
+        return held.at[pages, :, offsets, :].set(new.astype(held.dtype), mode="drop")
+
+    return store(key_pages, keys), store(value_pages, values)

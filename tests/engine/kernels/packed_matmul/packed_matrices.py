@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pantheon.engine.gguf import TensorType, block_layout, unpack_blocks
 from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, format_of, interleaved
 from pantheon.engine.model.dequantize.int8 import quantise_rows
+from pantheon.engine.precision import Precision
 from tests.golden import golden_arrays
 
 PLAIN = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(jnp.bfloat16)}
@@ -34,12 +35,12 @@ class Sample:
     packed: NDArray[np.uint8]
     values: NDArray[np.float32]
 
-    def matrix(self) -> InterleavedMatrix:
+    def matrix(self, precision: Precision = Precision.DEFAULT) -> InterleavedMatrix:
         rows, columns = self.values.shape
         format = format_of(self.source, columns)
         assert format is not None, f"{self.source} has a format for {columns} columns"
         data = interleaved(self.source, self.packed, columns)
-        return InterleavedMatrix(jnp.asarray(data), format, rows, columns)
+        return InterleavedMatrix(jnp.asarray(data), format, rows, columns, precision)
 
 
 def sample(source: str, rows: int, columns: int, seed: int = 0) -> Sample:

@@ -1,6 +1,6 @@
-"""Products of the native kernels against the values by ggml's own conversion, in float64; and
-that a row's result depends on nothing but the row (ARCHITECTURE.md, the same answer alone and in
-company)."""
+"""Products of the native kernels in float32 against the values by ggml's own conversion, in float64; and
+that a row's result, in float32 or not, depends on nothing but the row (ARCHITECTURE.md, the same
+answer alone and in company)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pantheon.engine.kernels.packed_matmul import (
     products,
     taken_rows,
 )
+from pantheon.engine.precision import Precision
 from tests.engine.kernels.packed_matmul.packed_matrices import SOURCES, sample
 
 _LIBRARY = native_library()
@@ -60,7 +61,7 @@ def test_rows_are_ggmls_values_bit_for_bit(source: str, using: InstructionSet) -
     packed = sample(source, 77, 512)
     indices = np.array([0, 76, 31, 32, 5, 5], np.int32)
     found = jax.jit(lambda matrix, rows: taken_rows(matrix, rows, using))(
-        packed.matrix(), jnp.asarray(indices)
+        packed.matrix(Precision.FLOAT32), jnp.asarray(indices)
     )
     # Scales of INT8 have all bits of a float32, so that their products are rounded.
     tolerance = 1e-6 if source == "INT8" else 0
@@ -72,7 +73,7 @@ def test_rows_are_ggmls_values_bit_for_bit(source: str, using: InstructionSet) -
 def test_products_are_those_of_the_values(source: str, using: InstructionSet) -> None:
     """Few rows, and more than the kernels unpack for at a time (128)."""
     packed = sample(source, 45, 768)
-    matrix = packed.matrix()
+    matrix = packed.matrix(Precision.FLOAT32)
     for rows in (1, 2, 3, 4, 5, 8, 13, 130):
         x = _activations(rows, 768)
         (found,) = _product(x, matrix, using=using)
@@ -85,7 +86,7 @@ def test_products_are_those_of_the_values(source: str, using: InstructionSet) ->
 def test_shapes_that_come_out_uneven(outputs: int, inputs: int) -> None:
     packed = sample("Q4_K", outputs, inputs)
     x = _activations(9, inputs)
-    (found,) = _product(x, packed.matrix())
+    (found,) = _product(x, packed.matrix(Precision.FLOAT32))
     _check(found, x, packed.values)
 
 
@@ -94,14 +95,14 @@ def test_types_of_short_blocks_take_every_whole_number_of_them(columns: int) -> 
     for source in ("Q4_0", "Q5_1", "Q8_0", "F16"):
         packed = sample(source, 40, columns)
         x = _activations(6, columns)
-        (found,) = _product(x, packed.matrix())
+        (found,) = _product(x, packed.matrix(Precision.FLOAT32))
         _check(found, x, packed.values)
 
 
 def test_several_matrices_of_different_types_go_in_one_call() -> None:
     """Each as if it were alone, bit for bit."""
     packed = [sample("Q4_1", 96, 256), sample("Q6_K", 33, 256), sample("F32", 1, 256)]
-    matrices = [one.matrix() for one in packed]
+    matrices = [one.matrix(Precision.FLOAT32) for one in packed]
     for rows in (1, 7, 40):
         x = _activations(rows, 256)
         for found, one, matrix in zip(_product(x, *matrices), packed, matrices, strict=True):
@@ -111,9 +112,12 @@ def test_several_matrices_of_different_types_go_in_one_call() -> None:
 
 @pytest.mark.parametrize("using", _SETS, ids=lambda one: one.name)
 @pytest.mark.parametrize("source", ["F32", "Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q6_K", "IQ4_NL"])
-def test_a_row_depends_on_no_other(source: str, using: InstructionSet) -> None:
+@pytest.mark.parametrize("precision", Precision)
+def test_a_row_depends_on_no_other(
+    precision: Precision, source: str, using: InstructionSet
+) -> None:
     """Whatever the number of rows, and wherever it stands: bit for bit."""
-    matrix = sample(source, 70, 512).matrix()
+    matrix = sample(source, 70, 512).matrix(precision)
     x = _activations(131, 512)
     (whole,) = _product(x, matrix, using=using)
     for count in (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 65, 128, 129):
@@ -122,27 +126,27 @@ def test_a_row_depends_on_no_other(source: str, using: InstructionSet) -> None:
         np.testing.assert_array_equal(part, whole[first : first + count])
 
 
-_MATRIX = sample("Q4_K", 40, 256).matrix() if _LIBRARY.missing is None else None
+_SAMPLE = sample("Q4_K", 40, 256) if _LIBRARY.missing is None else None
 
 
 @settings(max_examples=40, deadline=None)
 @given(
+    precision=st.sampled_from(Precision),
     rows=st.sampled_from([1, 2, 4, 8, 30]),
     place=st.integers(0, 29),
     scale=st.sampled_from([0.0, 1e-30, 1.0, 1e30, np.inf, np.nan]),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_neighbours_of_any_kind_change_nothing(
-    rows: int, place: int, scale: float, seed: int
+    precision: Precision, rows: int, place: int, scale: float, seed: int
 ) -> None:
     """Not even rows that are not numbers."""
-    assert _MATRIX is not None
+    assert _SAMPLE is not None
+    matrix = _SAMPLE.matrix(precision)
     own = _activations(1, 256, seed)
     x = _activations(rows, 256, seed + 1) * np.float32(scale)
     x[place % rows] = own
-    np.testing.assert_array_equal(
-        _product(x, _MATRIX)[0][place % rows], _product(own, _MATRIX)[0][0]
-    )
+    np.testing.assert_array_equal(_product(x, matrix)[0][place % rows], _product(own, matrix)[0][0])
 
 
 def test_the_kernels_read_what_the_layout_writes() -> None:

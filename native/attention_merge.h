@@ -1,0 +1,63 @@
+// From the parts of a row's keys to results.
+#pragma once
+
+#include "attention_lanes.h"
+#include "exponential.h"
+
+namespace pantheon {
+
+template <class Isa>
+void merge_partials(const Attention& call, const AttentionItem& item, float* partials,
+                    int64_t count) {
+  using Floats = typename Isa::Floats;
+  const int64_t queries = item.queries(call);
+  const int64_t step = partial_floats(queries, call.head_dim);
+  for (int64_t query = 0; query < queries; ++query) {
+    float peak = kUnseen;
+    for (int64_t i = 0; i < count; ++i) {
+      const float own = partial_at(partials + i * step, queries).peaks[query];
+      if (own > peak) peak = own;
+    }
+    const QueryPlace place = place_of(call, item, query);
+    float* result = call.results + place.offset;
+    float total = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const Partial partial = partial_at(partials + i * step, queries);
+      const Floats weight = exponential<Isa>(Isa::splat(partial.peaks[query] - peak));
+      const float* mixed = partial.mixed + query * call.head_dim;
+      total += partial.totals[query] * weight[0];
+      int64_t d = 0;
+      for (; d + Isa::lanes <= call.head_dim; d += Isa::lanes) {
+        Floats sum = Isa::template load<Floats>(mixed + d) * weight;
+        if (i > 0) sum += Isa::template load<Floats>(result + d);
+        Isa::store(result + d, sum);
+      }
+      for (; d < call.head_dim; ++d) {
+        const float product = mixed[d] * weight[0];
+        result[d] = i > 0 ? result[d] + product : product;
+      }
+    }
+    // What sees nothing is padding. A total of zero otherwise makes no numbers, as it should.
+    const Seen seen = seen_by(call, item.row, place.token);
+    const float divisor = seen.first <= seen.last ? total : 1;
+    for (int64_t d = 0; d < call.head_dim; ++d) result[d] /= divisor;
+  }
+}
+
+template <class Isa>
+void to_halves(const float* from, uint16_t* to, int64_t count) {
+  using Floats = typename Isa::Floats;
+  int64_t i = 0;
+  for (; i + Isa::lanes <= count; i += Isa::lanes) {
+    Isa::store_halves(to + i, Isa::template load<Floats>(from + i));
+  }
+  if (i < count) {
+    float rest[Isa::lanes] = {};
+    uint16_t halves[Isa::lanes];
+    std::memcpy(rest, from + i, sizeof(float) * (count - i));
+    Isa::store_halves(halves, Isa::template load<Floats>(rest));
+    std::memcpy(to + i, halves, sizeof(uint16_t) * (count - i));
+  }
+}
+
+}  // namespace pantheon

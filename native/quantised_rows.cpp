@@ -1,0 +1,140 @@
+#include "quantised_rows.h"
+
+#include <limits>
+
+#include "float_mode.h"
+#include "formats.h"
+#include "vectors.h"
+
+namespace pantheon {
+namespace {
+
+using Four = Vectors<16>;
+
+constexpr float kLargest = 32767;
+
+// No scale is smaller, so that its inverse is a number and neither is subnormal. What is lost
+// below it is half of the smallest normal number for each activation.
+constexpr float kSmallestScale = std::numeric_limits<float>::min();
+
+// Added to a number of fewer than 22 bits, it leaves the nearest whole number in the lowest bits.
+constexpr float kRounder = 0x1.8p23f;
+constexpr uint32_t kRounderBits = 0x4b400000;
+
+constexpr int kPairsOfStep = kStepColumns / 2;
+
+// The largest magnitude; NaN is larger than any. As whole numbers: no comparison passes NaN over.
+float magnitude_of(const float* values) {
+  Four::Words largest{};
+  for (int i = 0; i < kStepColumns; i += Four::lanes) {
+    const Four::Words bits = Four::load<Four::Words>(values + i) & 0x7fffffffu;
+    largest = bits > largest ? bits : largest;
+  }
+  uint32_t most = 0;
+  for (int i = 0; i < Four::lanes; ++i) most = largest[i] > most ? largest[i] : most;
+  float magnitude;
+  std::memcpy(&magnitude, &most, sizeof magnitude);
+  return magnitude;
+}
+
+int32_t sum_of(Four::Integers values) { return values[0] + values[1] + values[2] + values[3]; }
+
+// The activations of half a step: eight pairs of columns that stand eight apart. Their sum.
+int32_t quantise_half(const float* values, float inverse, int32_t* pairs) {
+  Four::Integers sum{};
+  for (int i = 0; i < kPairsOfStep / 2; i += Four::lanes) {
+    const auto rounded = [&](const float* from) {
+      const Four::Floats large = Four::load<Four::Floats>(from) * inverse + kRounder;
+      return reinterpret_cast<Four::Words>(large) - kRounderBits;
+    };
+    const Four::Words low = rounded(values + i), high = rounded(values + i + 8);
+    const Four::Words both = (low & 0xffffu) | high << 16;
+    std::memcpy(pairs + i, &both, sizeof both);
+    sum += reinterpret_cast<Four::Integers>(low) + reinterpret_cast<Four::Integers>(high);
+  }
+  return sum_of(sum);
+}
+
+struct Offsets {
+  int group;
+  int zero;
+  bool has_minimum;
+};
+
+template <Format F>
+constexpr Offsets offsets_of() {
+  if constexpr (is_plain(F)) {
+    return {};
+  } else {
+    return {Codec<F>::kGroup, Codec<F>::kZero, Codec<F>::kHasMinimum};
+  }
+}
+
+template <int... Formats>
+Offsets offsets_over(Format format, std::integer_sequence<int, Formats...>) {
+  static constexpr Offsets all[] = {offsets_of<static_cast<Format>(Formats)>()...};
+  return all[static_cast<int64_t>(format)];
+}
+
+}  // namespace
+
+QuantisedRows::QuantisedRows(const float* values, int64_t rows, int64_t columns)
+    : pairs_(rows * columns / 2) {
+  const FloatMode mode;
+  const int64_t steps = rows * columns / kStepColumns;
+  scales_.reserve(steps);
+  sums_.reserve(2 * steps);
+  int32_t* pairs = pairs_.data();
+  for (int64_t i = 0; i < steps; ++i, values += kStepColumns, pairs += kPairsOfStep) {
+    const float magnitude = magnitude_of(values);
+    if (!(magnitude <= std::numeric_limits<float>::max())) {
+      scales_.push_back(std::numeric_limits<float>::quiet_NaN());
+      sums_.insert(sums_.end(), {0, 0});
+      continue;
+    }
+    const float exact = magnitude / kLargest;
+    const float scale = exact > kSmallestScale ? exact : kSmallestScale;
+    const float inverse = 1 / scale;
+    scales_.push_back(scale);
+    sums_.push_back(quantise_half(values, inverse, pairs));
+    sums_.push_back(quantise_half(values + 16, inverse, pairs + kPairsOfStep / 2));
+  }
+}
+
+WholeRows QuantisedRows::for_format(Format format) {
+  const Offsets offsets = offsets_over(format, std::make_integer_sequence<int, kFormats>{});
+  return {pairs_.data(), scales_.data(),
+          offsets.has_minimum ? nullptr : starts(offsets.group, offsets.zero),
+          offsets.has_minimum ? factors(offsets.group) : nullptr};
+}
+
+template <class Take>
+void QuantisedRows::for_each_group(int group, Take&& take) const {
+  for (size_t step = 0; step < scales_.size(); ++step) {
+    const int32_t first = sums_[2 * step], second = sums_[2 * step + 1];
+    if (group == kStepColumns) {
+      take(first + second, step);
+    } else {
+      take(first, step);
+      take(second, step);
+    }
+  }
+}
+
+const int32_t* QuantisedRows::starts(int group, int zero) {
+  std::vector<int32_t>& found = starts_[{group, zero}];
+  if (found.empty()) for_each_group(group, [&](int32_t sum, size_t) { found.push_back(-zero * sum); });
+  return found.data();
+}
+
+const float* QuantisedRows::factors(int group) {
+  std::vector<float>& found = factors_[group];
+  if (found.empty()) {
+    for_each_group(group, [&](int32_t sum, size_t step) {
+      found.push_back(static_cast<float>(sum) * scales_[step]);
+    });
+  }
+  return found.data();
+}
+
+}  // namespace pantheon

@@ -1,0 +1,110 @@
+// What is done to each row by itself, in vectors. Sums are made in an order that only the number
+// of columns decides; the last columns, fewer than a vector has lanes, are a vector filled up with
+// zeros.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+
+#include "exponential.h"
+#include "row_kernels.h"
+
+namespace pantheon {
+
+// Calls `body(first, load, store)` for each vector of `count` numbers.
+template <class Isa, class Body>
+[[gnu::always_inline]] inline void for_each_vector(int64_t count, Body&& body) {
+  using Floats = typename Isa::Floats;
+  int64_t i = 0;
+  for (; i + Isa::lanes <= count; i += Isa::lanes) {
+    body(
+        i,
+        [](const float* from) __attribute__((always_inline)) {
+          return Isa::template load<Floats>(from);
+        },
+        [](float* to, Floats values) __attribute__((always_inline)) { Isa::store(to, values); });
+  }
+  if (i == count) return;
+  const int64_t bytes = static_cast<int64_t>(sizeof(float)) * (count - i);
+  body(
+      i,
+      [bytes](const float* from) __attribute__((always_inline)) {
+        Floats values = {};
+        std::memcpy(&values, from, bytes);
+        return values;
+      },
+      [bytes](float* to, Floats values) __attribute__((always_inline)) {
+        std::memcpy(to, &values, bytes);
+      });
+}
+
+template <class Isa>
+void rms_norm(const float* x, const float* weight, float epsilon, int64_t count, float* result) {
+  using Floats = typename Isa::Floats;
+  constexpr int chains = 4;   // As many as run at once.
+  Floats sums[chains] = {};
+  for_each_vector<Isa>(count, [&](int64_t i, auto load, auto) __attribute__((always_inline)) {
+    const Floats values = load(x + i);
+    Floats& sum = sums[i / Isa::lanes % chains];
+    sum = Isa::fused(values, values, sum);
+  });
+  const Floats all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  float total = 0;
+  for (int lane = 0; lane < Isa::lanes; ++lane) total += all[lane];
+  const float mean = total / static_cast<float>(count);
+  const Floats scale = Isa::splat(1.0f / __builtin_sqrtf(mean + epsilon));
+  for_each_vector<Isa>(count, [&](int64_t i, auto load, auto store)
+                                  __attribute__((always_inline)) {
+    store(result + i, load(x + i) * scale * load(weight + i));
+  });
+}
+
+template <class Isa>
+void silu_product(const float* gate, const float* up, int64_t count, float* result) {
+  using Floats = typename Isa::Floats;
+  for_each_vector<Isa>(count, [&](int64_t i, auto load, auto store)
+                                  __attribute__((always_inline)) {
+    const Floats value = load(gate + i);
+    store(result + i, value / (exponential<Isa>(-value) + 1.0f) * load(up + i));
+  });
+}
+
+template <class Isa>
+void turn(const Turn& of) {
+  using Floats = typename Isa::Floats;
+  const int64_t half = of.turned / 2;
+  for (int64_t head = 0; head < of.count; ++head) {
+    const float* x = of.heads + head * of.head_dim;
+    float* result = of.results + head * of.head_dim;
+    // `partner(i, load)` gives what the dimensions from `first + i` on are paired with.
+    const auto turn_part = [&](int64_t first, int64_t count, auto partner)
+                               __attribute__((always_inline)) {
+      for_each_vector<Isa>(count, [&](int64_t i, auto load, auto store)
+                                      __attribute__((always_inline)) {
+        const Floats other = partner(first + i, load);
+        store(result + first + i, Isa::fused(other, load(of.sines + first + i),
+                                             load(x + first + i) * load(of.cosines + first + i)));
+      });
+    };
+    if (of.neighbours) {
+      turn_part(0, of.turned, [&](int64_t i, auto load) __attribute__((always_inline)) {
+        return Isa::template swapped<1>(load(x + i));
+      });
+    } else {
+      turn_part(0, half, [&](int64_t i, auto load) __attribute__((always_inline)) {
+        return load(x + i + half);
+      });
+      turn_part(half, half, [&](int64_t i, auto load) __attribute__((always_inline)) {
+        return load(x + i - half);
+      });
+    }
+    std::memcpy(result + of.turned, x + of.turned, sizeof(float) * (of.head_dim - of.turned));
+  }
+}
+
+template <class Isa>
+constexpr RowKernels rows_of() {
+  return {rms_norm<Isa>, silu_product<Isa>, turn<Isa>};
+}
+
+}  // namespace pantheon

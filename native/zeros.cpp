@@ -1,0 +1,106 @@
+// Arrays of zeros whose memory is taken afterwards, by a thread that gives way to all others.
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace pantheon {
+namespace {
+
+constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kPieceBytes = 8 * kHugePage;  // Short, for the system holds a lock meanwhile.
+constexpr int kLowestPriority = 19;
+#ifdef MADV_POPULATE_WRITE
+constexpr int kPopulate = MADV_POPULATE_WRITE;
+#else
+constexpr int kPopulate = 23;  // Linux 5.14, which may be newer than the headers.
+#endif
+
+struct Range {
+  uint8_t* begin;
+  int64_t bytes;
+};
+
+// Zeroes what lies around the whole pages of a buffer, and those pages by giving them back: private
+// memory that is touched again comes back as zeros. Returns the pages, which nobody has touched.
+Range give_back(uint8_t* data, int64_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t first = (start + page - 1) / page * page;
+  const uintptr_t last = (start + static_cast<uintptr_t>(bytes)) / page * page;
+  auto* begin = reinterpret_cast<uint8_t*>(first);
+  if (first >= last || madvise(begin, last - first, MADV_DONTNEED) != 0) {
+    std::memset(data, 0, static_cast<size_t>(bytes));
+    return {data, 0};
+  }
+  std::memset(data, 0, first - start);
+  std::memset(reinterpret_cast<uint8_t*>(last), 0, start + static_cast<uintptr_t>(bytes) - last);
+  const auto inner = static_cast<int64_t>(last - first);
+  if (inner >= kHugePage) madvise(begin, last - first, MADV_HUGEPAGE);
+  return {begin, inner};
+}
+
+// Whether the system is new enough for `touch`.
+bool can_populate(const std::vector<Range>& ranges) {
+  const auto found = std::find_if(ranges.begin(), ranges.end(),
+                                  [](const Range& range) { return range.bytes > 0; });
+  if (found == ranges.end()) return true;
+  return madvise(found->begin, static_cast<size_t>(sysconf(_SC_PAGESIZE)), kPopulate) == 0;
+}
+
+// Takes the memory of pages without changing what they hold. Whose buffer it is by then does not
+// matter, nor whether there is one: the system refuses what is mapped no more.
+void touch(const std::vector<Range>& ranges) {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowestPriority);
+  for (const Range& range : ranges) {
+    for (int64_t done = 0; done < range.bytes; done += kPieceBytes) {
+      const int64_t bytes = std::min(range.bytes - done, kPieceBytes);
+      while (madvise(range.begin + done, static_cast<size_t>(bytes), kPopulate) != 0 &&
+             errno == EINTR) {
+      }
+    }
+  }
+}
+
+ffi::Error zeros(ffi::RemainingRets results) {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto result = results.get<ffi::AnyBuffer>(i);
+    if (result.has_error()) return result.error();
+    auto* data = static_cast<uint8_t*>((*result)->untyped_data());
+    const auto bytes = static_cast<int64_t>((*result)->size_bytes());
+    if (bytes > 0) ranges.push_back(give_back(data, bytes));
+  }
+  if (!can_populate(ranges)) {
+    for (const Range& range : ranges) std::memset(range.begin, 0, static_cast<size_t>(range.bytes));
+    return ffi::Error::Success();
+  }
+  try {
+    std::thread(touch, ranges).detach();
+  } catch (const std::system_error&) {
+    touch(ranges);  // The system gives no thread.
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+}  // namespace pantheon
+
+#pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_zeros, pantheon::zeros, ffi::Ffi::Bind().RemainingRets());
+
+#pragma GCC visibility pop
