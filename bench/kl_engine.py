@@ -37,7 +37,11 @@ class Mode:
     settings: Mapping[str, str]
 
 
-MODES: Final = (Mode("default", {}), Mode("PANTHEON_NATIVE=0", {"PANTHEON_NATIVE": "0"}))
+MODES: Final = (
+    Mode("default", {}),
+    Mode("PANTHEON_PRECISION=float32", {"PANTHEON_PRECISION": "float32"}),
+    Mode("PANTHEON_NATIVE=0", {"PANTHEON_NATIVE": "0"}),
+)
 
 
 class EngineLogits:

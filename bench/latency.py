@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from bench.errors import BenchError
 from bench.prompts import Prompts
 from bench.rates import same_work
 from bench.servers import Server
@@ -98,4 +99,7 @@ def waits_of_both(
         for server in servers
     )
     same_work(ours, theirs)
+    lengths = {answer.completion_tokens for answer in (*ours, *theirs)}
+    if lengths != {ANSWER_TOKENS}:
+        raise BenchError(f"expected answers of {ANSWER_TOKENS} tokens, got {sorted(lengths)}")
     return Waits.of(ours), Waits.of(theirs)

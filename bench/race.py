@@ -20,6 +20,7 @@ from bench.resident import resident
 from bench.running_stream import endless_fields
 from bench.servers import Server, llama_cpp, pantheon
 from bench.turns import Quiet, Turns
+from bench.workloads import WordLengths
 
 PREFILL_TOKENS: Final = 512
 CONTEXT: Final = 1024
@@ -148,6 +149,7 @@ class _Race:
         self._plan = plan
         self._folder = folder
         self._prompts = Prompts(seed=0)
+        self._lengths: WordLengths | None = None
         self.quiet = Quiet()
 
     def served(self, model: Path) -> list[Row]:
@@ -226,7 +228,10 @@ class _Race:
 
     @contextmanager
     def _turns(self, servers: tuple[Server, Server]) -> Iterator[Turns]:
-        turns = Turns(*servers, self._prompts, self.quiet)
+        if self._lengths is None:
+            # Both models have the same tokenizer and template.
+            self._lengths = WordLengths.of(servers[0], self._prompts)
+        turns = Turns(*servers, self._prompts, self._lengths, self.quiet)
         yield turns
         turns.end()
 

@@ -39,17 +39,20 @@ class Quiet:
 class Turns:
     """The same work for both servers, one after the other."""
 
-    def __init__(self, ours: Server, theirs: Server, source: Prompts, quiet: Quiet) -> None:
+    def __init__(
+        self, ours: Server, theirs: Server, source: Prompts, lengths: WordLengths, quiet: Quiet
+    ) -> None:
         """Warm both up.
 
         Args:
             source: of prompts that neither server has seen.
+            lengths: how many tokens those have.
             quiet: what is seen of the machine goes there.
         """
         self.servers = (ours, theirs)
         self._source = source
+        self._lengths = lengths
         self._quiet = quiet
-        self._lengths = WordLengths.of(theirs, source)
         for server in self.servers:
             ask_at_once(server, [source.words(20)], _WARM_TOKENS)
         self._before = self._used()
