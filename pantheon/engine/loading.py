@@ -91,6 +91,9 @@ def load_instance(
         raise LoadFailed(
             LoadFailure.NO_CAPACITY, f"memory ran out while {served_name(options)} was loaded"
         ) from error
+    finally:
+        if shared.programs is not None:
+            shared.programs.forget()
 
 
 def _load(
@@ -160,7 +163,6 @@ def _load(
     runner.compile(progress, programs)
     if programs is not None:
         programs.remember(occasion, runner.program_keys)
-        programs.forget()
     slots = ReferencePool(capacity.checkpoints) if capacity.checkpoints else None
     cache = PrefixCache(PagePool(capacity.pages, capacity.page_size), slots)
     draft_plan = plan_drafts(

@@ -62,6 +62,7 @@ class Registry:
             programs: what the real one need not compile; None keeps none.
         """
         self._config = config
+        self._programs = programs
         self._loader = loader or partial(load_instance, shared=Shared.of(config, programs))
         self._uploads = Uploads()
         self._table = ModelTable(config.max_models)
@@ -174,6 +175,8 @@ class Registry:
         self._table.clear()
         for instance in held:
             instance.close()
+        if self._programs is not None:
+            self._programs.close()
 
     def _load(self, options: ModelOptions) -> ServedModel:
         name = served_name(options)

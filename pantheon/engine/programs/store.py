@@ -104,6 +104,10 @@ class ProgramStore:
         for future in unwanted:
             future.cancel()
 
+    def close(self) -> None:
+        """Load nothing more: who waits for a program is told that it was cancelled."""
+        self._loading.shutdown(wait=False, cancel_futures=True)
+
     def _load(self, key: str) -> jax.stages.Compiled | None:
         data = self._folder.read(key)
         if data is None:

@@ -157,6 +157,18 @@ def test_what_an_occasion_used_is_foreseen_the_next_time(folder: PrivateFolder) 
     assert following.find(keys[1]) is None
 
 
+def test_a_closed_store_holds_up_no_end(folder: PrivateFolder) -> None:
+    """The interpreter waits at its end for what its pools have not done."""
+    store = ProgramStore(folder, HERE)
+    keys = [store.key(str(number)) for number in range(8)]
+    for key in keys:
+        store.keep(key, doubled())
+    coming = [store.find(key) for key in keys]
+    store.close()
+    assert coming[-1] is not None
+    assert coming[-1].cancelled()
+
+
 @pytest.mark.parametrize("data", [b"{", b"5", b'{"a": 1}', b'["../x"]', b"[5]", b"\xff"])
 def test_an_occasion_that_makes_no_sense_foresees_nothing(
     folder: PrivateFolder, warnings: pytest.LogCaptureFixture, data: bytes
