@@ -59,7 +59,13 @@ struct Product {
   int64_t first_block;   // Counted over all matrices of the call.
 };
 
-// The activations of a call, and what is made of them for the formats that they meet.
+// Rows of the activations that hold something; the others are padding, whose results are zeros.
+struct LiveRows {
+  int64_t first;
+  int64_t end;
+};
+
+// The live activations of a call, and what is made of them for the formats that they meet.
 struct Activations {
   const float* values;
   int64_t rows;
@@ -67,9 +73,9 @@ struct Activations {
   ActivationSums sums;
   std::optional<QuantisedRows> quantised;
 
-  explicit Activations(const Matrix& matrix)
-      : values(matrix.typed_data()),
-        rows(matrix.dimensions()[0]),
+  Activations(const Matrix& matrix, LiveRows live)
+      : values(matrix.typed_data() + live.first * matrix.dimensions()[1]),
+        rows(live.end - live.first),
         columns(matrix.dimensions()[1]),
         sums(values, rows, columns) {}
 
@@ -95,7 +101,12 @@ void multiply_block(const KernelsOfSet& kernels, const Activations& x, const Pro
   }
 }
 
-ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::RemainingRets results,
+void clear_padding(float* result, LiveRows live, int64_t all, int64_t columns) {
+  std::fill(result, result + live.first * columns, 0.0f);
+  std::fill(result + live.end * columns, result + all * columns, 0.0f);
+}
+
+ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs matrices, ffi::RemainingRets results,
                     ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
                     int64_t instruction_set) {
   return guarded([&] {
@@ -109,7 +120,16 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
                        static_cast<int64_t>(count));
       }
     }
-    Activations x(activations);
+    if (live_rows.dimensions()[0] != 2) {
+      return invalid("the first live row and the end", live_rows.dimensions()[0]);
+    }
+    const int64_t all_rows = activations.dimensions()[0];
+    const LiveRows live{live_rows.typed_data()[0], live_rows.typed_data()[1]};
+    if (live.first < 0 || live.first > live.end || live.end > all_rows) {
+      return invalid("live rows of " + std::to_string(all_rows) + " from " +
+                     std::to_string(live.first), live.end);
+    }
+    Activations x(activations, live);
     std::vector<Product> products;
     int64_t blocks = 0;
     for (size_t i = 0; i < matrices.size(); ++i) {
@@ -118,14 +138,16 @@ ffi::Error multiply(Matrix activations, ffi::RemainingArgs matrices, ffi::Remain
       auto result = results.get<Matrix>(i);
       if (result.has_error()) return result.error();
       const auto dimensions = (*result)->dimensions();
-      if (dimensions[0] != x.rows) return invalid(std::to_string(x.rows) + " rows", dimensions[0]);
+      if (dimensions[0] != all_rows) return invalid(std::to_string(all_rows) + " rows", dimensions[0]);
       ffi::Error error = check_packed(*packed, formats[i], dimensions[1], x.columns);
       if (error.failure()) return error;
       const auto format = static_cast<Format>(formats[i]);
       const bool whole = quantised[i] != 0 && !is_plain(format);
+      float* outputs = (*result)->typed_data();
+      clear_padding(outputs, live, all_rows, dimensions[1]);
       products.push_back({format, whole, whole ? x.whole_for(format) : WholeRows{},
                           whole ? nullptr : x.sums.of_groups(format), packed->typed_data(),
-                          packed->dimensions()[1], (*result)->typed_data(), dimensions[1],
+                          packed->dimensions()[1], outputs + live.first * dimensions[1], dimensions[1],
                           blocks});
       blocks += packed->dimensions()[0];
     }
@@ -185,6 +207,7 @@ ffi::Error take_rows(Packed packed, Indices indices, ffi::Result<Matrix> result,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_multiply, pantheon::multiply,
                               ffi::Ffi::Bind()
                                   .Arg<pantheon::Matrix>()
+                                  .Arg<pantheon::Indices>()
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attr<ffi::Span<const int64_t>>("formats")

@@ -48,7 +48,7 @@ def attention(
     placement: Placement,
 ) -> tuple[Float[Array, "batch time hidden"], LayerCache]:
     """Causal grouped-query attention of a step's tokens over the pages of their sequences."""
-    projected = linears(x, (parameters.query, parameters.key, parameters.value))
+    projected = linears(x, (parameters.query, parameters.key, parameters.value), placement.live)
     query = _heads(projected[0], parameters.query_bias, config.heads)
     key = _heads(projected[1], parameters.key_bias, config.kv_heads)
     value = _heads(projected[2], parameters.value_bias, config.kv_heads)
@@ -80,7 +80,8 @@ def attention(
             gate,
             fixed=config.native and x.shape[1] == 1,
         )
-    return linear(mixed.reshape(*x.shape[:2], -1), parameters.output), cache
+    mixed = mixed.reshape(*x.shape[:2], -1)
+    return linear(mixed, parameters.output, placement.live), cache
 
 
 def _heads(

@@ -83,7 +83,8 @@ def _decoder_layer(
     x = x + mixed
     normed = rms_norm(x, layer.feed_forward_norm, config.rms_epsilon, native=config.native)
     if isinstance(layer.feed_forward, MlpParameters):
-        return x + swiglu(layer.feed_forward, normed, native=config.native), following
+        made = swiglu(layer.feed_forward, normed, placement.live, native=config.native)
+        return x + made, following
     assert config.moe is not None, "a mixture of experts has a shape"
     return x + mixture(
         layer.feed_forward, config.moe, normed, placement.valid, native=config.native

@@ -68,7 +68,9 @@ def gated_delta_net(
     # XLA would read the states of every layer at the start of the step.
     slots = placement.slots + late_zero(x[0])
     qkv, gate, strength, decay = linears(
-        x, (parameters.qkv, parameters.gate, parameters.strength, parameters.decay)
+        x,
+        (parameters.qkv, parameters.gate, parameters.strength, parameters.decay),
+        placement.live,
     )
     output, inputs, states = in_fixed_batch(
         partial(_recurrence, parameters, shape, config.rms_epsilon),
@@ -84,7 +86,8 @@ def gated_delta_net(
     following = DeltaNetCache(
         cache.inputs.at[slots].set(inputs), cache.states.at[slots].set(states)
     )
-    return linear(output.reshape(batch, time, -1), parameters.output), following
+    output = output.reshape(batch, time, -1)
+    return linear(output, parameters.output, placement.live), following
 
 
 def _recurrence(

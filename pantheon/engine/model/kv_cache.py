@@ -72,6 +72,8 @@ class Placement(NamedTuple):
         lengths: tokens of each sequence that attention may see, those of this step included.
         valid: which tokens are real; a recurrent layer passes over the others.
         slots: slot of each sequence's recurrent states.
+        live: of all tokens as one axis, the first real one and one past the last; between them
+            there may be padding, outside there is nothing else.
     """
 
     positions: Int[Array, "batch time"]
@@ -81,6 +83,7 @@ class Placement(NamedTuple):
     lengths: Int[Array, " batch"]
     valid: Bool[Array, "batch time"]
     slots: Int[Array, " batch"]
+    live: Int[Array, " bounds"]
 
 
 def place(
@@ -103,7 +106,14 @@ def place(
         lengths=lengths,
         valid=valid,
         slots=slots,
+        live=_live(valid.reshape(-1)),
     )
+
+
+def _live(valid: Bool[Array, " tokens"]) -> Int[Array, " bounds"]:
+    index = jnp.arange(valid.shape[0], dtype=jnp.int32)
+    end = jnp.max(jnp.where(valid, index + 1, 0))
+    return jnp.stack([jnp.minimum(jnp.min(jnp.where(valid, index, end)), end), end])
 
 
 def write(

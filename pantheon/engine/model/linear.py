@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels.packed_matmul import (
     PIECE_BYTES,
@@ -20,22 +20,34 @@ from pantheon.engine.model.packed import PackedMatrix, Weight, values_of
 __all__ = ["PIECE_BYTES", "linear", "linears"]
 
 
-def linear(x: Float[Array, "*batch inputs"], weight: Weight) -> Float[Array, "*batch outputs"]:
-    """`x` times the transpose of `weight`, which is stored as GGUF stores it: a row an output."""
-    return linears(x, (weight,))[0]
+def linear(
+    x: Float[Array, "*batch inputs"], weight: Weight, live: Int[Array, " bounds"] | None = None
+) -> Float[Array, "*batch outputs"]:
+    """`x` times the transpose of `weight`, which is stored as GGUF stores it: a row an output.
+
+    See `linears` for `live`.
+    """
+    return linears(x, (weight,), live)[0]
 
 
 def linears(
-    x: Float[Array, "*batch inputs"], weights: Sequence[Weight]
+    x: Float[Array, "*batch inputs"],
+    weights: Sequence[Weight],
+    live: Int[Array, " bounds"] | None = None,
 ) -> tuple[Float[Array, "*batch _outputs"], ...]:
     """`x` times the transpose of each weight.
 
     The native kernels take those in their layout in one call: `x` is read once, and there is
     enough to do for all threads where the matrices are small.
+
+    Args:
+        live: of all of `batch` as one axis, the first that is no padding and one past the last.
+            What comes out for padding means nothing; the native kernels spend no time on it. None
+            for no padding.
     """
     rows = x.reshape(-1, x.shape[-1])
     native = [weight for weight in weights if isinstance(weight, InterleavedMatrix)]
-    found = iter(products(rows, native) if native else ())
+    found = iter(products(rows, native, live) if native else ())
     made = [
         next(found) if isinstance(weight, InterleavedMatrix) else _in_xla(weight, rows)
         for weight in weights

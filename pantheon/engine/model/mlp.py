@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels import row_wise
 from pantheon.engine.model.linear import linear, linears
@@ -21,13 +21,18 @@ class MlpParameters(NamedTuple):
 
 
 def swiglu(
-    parameters: MlpParameters, x: Float[Array, "batch time hidden"], *, native: bool = False
+    parameters: MlpParameters,
+    x: Float[Array, "batch time hidden"],
+    live: Int[Array, " bounds"] | None = None,
+    *,
+    native: bool = False,
 ) -> Float[Array, "batch time hidden"]:
     """SwiGLU (Shazeer, 2020): `down(silu(gate(x)) * up(x))`.
 
     Args:
+        live: see `linears`.
         native: the factors by the native kernels, which must be there.
     """
-    gate, up = linears(x, (parameters.gate, parameters.up))
+    gate, up = linears(x, (parameters.gate, parameters.up), live)
     inner = row_wise.silu_product(gate, up) if native else jax.nn.silu(gate) * up
-    return linear(inner, parameters.down)
+    return linear(inner, parameters.down, live)

@@ -17,17 +17,25 @@ from pantheon.engine.precision import Precision
 def products(
     rows: Float[Array, "rows inputs"],
     matrices: Sequence[InterleavedMatrix],
+    live: Int[Array, " bounds"] | None = None,
     instruction_set: InstructionSet = InstructionSet.BEST,
 ) -> list[Float[Array, "rows _outputs"]]:
     """The products of the same activations with the transpose of each matrix, in one call.
 
     A row of a result does not depend on the other rows, bit for bit.
+
+    Args:
+        live: the first row that holds something, and one past the last; nothing is computed of the
+            others, whose results are zeros. None computes all.
     """
+    if live is None:
+        live = jnp.array([0, rows.shape[0]], jnp.int32)
     shapes = [_shape(rows.shape[0], matrix.rows) for matrix in matrices]
     call = jax.ffi.ffi_call("pantheon_multiply", shapes)
     return list(
         call(
             rows,
+            live,
             *(matrix.data for matrix in matrices),
             formats=np.array([matrix.format.number for matrix in matrices], np.int64),
             quantised=np.array([one.precision is Precision.DEFAULT for one in matrices], np.int64),
