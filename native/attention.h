@@ -171,7 +171,9 @@ template <class Isa, Held H>
   } else {
     const auto* from = reinterpret_cast<const uint8_t*>(static_cast<const uint16_t*>(pages) + at);
     int64_t i = 0;
-    for (; i + Isa::lanes <= count; i += Isa::lanes) Isa::store(memory + i, Isa::halves(from + 2 * i));
+    for (; i + Isa::lanes <= count; i += Isa::lanes) {
+      Isa::store(memory + i, Isa::halves(from + 2 * i));
+    }
     if (i < count) {
       uint8_t rest[2 * Isa::lanes] = {};
       std::memcpy(rest, from + 2 * i, 2 * (count - i));
@@ -260,7 +262,8 @@ void attend_in(const Attention& call, const AttentionItem& item, float* memory, 
   }
 }
 
-// Calls `body` with the lanes for the queries that a key head has in a call: the same for all items.
+// Calls `body` with the lanes for the queries that a key head has in a call, the same for all of
+// its items.
 template <class Isa, class Body>
 [[gnu::always_inline]] inline void with_lanes(const Attention& call, Body&& body) {
   const int64_t queries = call.time * call.group();

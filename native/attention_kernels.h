@@ -11,12 +11,15 @@ namespace pantheon {
 enum class Held : int { floats = 0, halves = 1 };
 inline constexpr int kHeldTypes = 2;
 
-[[gnu::always_inline]] inline constexpr int held_bytes(Held held) { return held == Held::floats ? 4 : 2; }
+[[gnu::always_inline]] inline constexpr int held_bytes(Held held) {
+  return held == Held::floats ? 4 : 2;
+}
 
 // Keys that are taken at a time.
 inline constexpr int kChunkKeys = 64;
 
-// One call: queries [rows, time, heads, head_dim] over pages [pages, kv_heads, page_size, head_dim].
+// One call: queries [rows, time, heads, head_dim] over pages
+// [pages, kv_heads, page_size, head_dim].
 struct Attention {
   const float* queries;
   const void* key_pages;
@@ -46,7 +49,9 @@ struct AttentionItem {
   int64_t first_key;
   int64_t end_key;
 
-  [[gnu::always_inline]] int64_t queries(const Attention& call) const { return tokens * call.group(); }
+  [[gnu::always_inline]] int64_t queries(const Attention& call) const {
+    return tokens * call.group();
+  }
 };
 
 // What an item leaves: for each query the largest score, the sum of the weights relative to it,

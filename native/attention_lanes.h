@@ -89,7 +89,8 @@ struct QueryPlace {
   int64_t offset;   // Of its first dimension in queries and results.
 };
 
-[[gnu::always_inline]] inline QueryPlace place_of(const Attention& call, const AttentionItem& item, int64_t i) {
+[[gnu::always_inline]] inline QueryPlace place_of(const Attention& call,
+                                                    const AttentionItem& item, int64_t i) {
   const int64_t token = item.first_token + i / call.group();
   const int64_t head = item.kv_head * call.group() + i % call.group();
   return {token, ((item.row * call.time + token) * call.heads + head) * call.head_dim};

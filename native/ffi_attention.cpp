@@ -22,7 +22,9 @@ bool same(const ffi::AnyBuffer::Dimensions& a, const ffi::AnyBuffer::Dimensions&
 
 ffi::Error check_pages(const Pages& keys, const Pages& values, int64_t kv_heads,
                        int64_t head_dim) {
-  if (keys.dimensions().size() != 4) return invalid("pages of 4 dimensions", keys.dimensions().size());
+  if (keys.dimensions().size() != 4) {
+    return invalid("pages of 4 dimensions", keys.dimensions().size());
+  }
   if (keys.element_type() != ffi::F32 && keys.element_type() != ffi::F16) {
     return invalid("pages of float32 or float16", static_cast<int64_t>(keys.element_type()));
   }
@@ -30,8 +32,12 @@ ffi::Error check_pages(const Pages& keys, const Pages& values, int64_t kv_heads,
       !same(values.dimensions(), keys.dimensions())) {
     return ffi::Error::InvalidArgument("expected keys and values of one shape and type");
   }
-  if (keys.dimensions()[1] != kv_heads) return invalid(std::to_string(kv_heads) + " heads in a page", keys.dimensions()[1]);
-  if (keys.dimensions()[3] != head_dim) return invalid(std::to_string(head_dim) + " dimensions of a head", keys.dimensions()[3]);
+  if (keys.dimensions()[1] != kv_heads) {
+    return invalid(std::to_string(kv_heads) + " heads in a page", keys.dimensions()[1]);
+  }
+  if (keys.dimensions()[3] != head_dim) {
+    return invalid(std::to_string(head_dim) + " dimensions of a head", keys.dimensions()[3]);
+  }
   return ffi::Error::Success();
 }
 
@@ -62,7 +68,9 @@ ffi::Error attend(Heads queries, Pages keys, Pages values, Table tables, Table p
     if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
     const auto shape = queries.dimensions();
     const int64_t rows = shape[0];
-    if (keys.dimensions().size() != 4) return invalid("pages of 4 dimensions", keys.dimensions().size());
+    if (keys.dimensions().size() != 4) {
+      return invalid("pages of 4 dimensions", keys.dimensions().size());
+    }
     const Attention call{queries.typed_data(), keys.untyped_data(), values.untyped_data(),
                          tables.typed_data(), positions.typed_data(), lengths.typed_data(),
                          shape[1], shape[2], keys.dimensions()[1], keys.dimensions()[2], shape[3],
@@ -72,7 +80,9 @@ ffi::Error attend(Heads queries, Pages keys, Pages values, Table tables, Table p
     if (call.kv_heads == 0 || call.heads % call.kv_heads != 0) {
       return invalid("a multiple of " + std::to_string(call.kv_heads) + " heads", call.heads);
     }
-    if (!same(results->dimensions(), shape)) return invalid("results as the queries", results->element_count());
+    if (!same(results->dimensions(), shape)) {
+      return invalid("results as the queries", results->element_count());
+    }
     if (tables.dimensions()[0] != rows || positions.dimensions()[0] != rows ||
         lengths.dimensions()[0] != rows || positions.dimensions()[1] != call.time) {
       return invalid("tables, positions and lengths of so many rows", rows);
@@ -116,7 +126,9 @@ ffi::Error write_pages(Heads keys, Heads values, Table pages, Table offsets, Pag
     const AttentionKernels* kernels = attention_for(static_cast<InstructionSet>(instruction_set));
     if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
     const auto shape = keys.dimensions();
-    if (!same(values.dimensions(), shape)) return invalid("values as the keys", values.element_count());
+    if (!same(values.dimensions(), shape)) {
+      return invalid("values as the keys", values.element_count());
+    }
     ffi::Error error = check_pages(key_pages, value_pages, shape[2], shape[3]);
     if (error.failure()) return error;
     if (new_keys->untyped_data() != key_pages.untyped_data() ||
@@ -130,8 +142,12 @@ ffi::Error write_pages(Heads keys, Heads values, Table pages, Table offsets, Pag
     const auto held = key_pages.dimensions();
     for (size_t token = 0; token < pages.element_count(); ++token) {
       const int32_t page = pages.typed_data()[token], offset = offsets.typed_data()[token];
-      if (page < 0 || page > held[0]) return invalid("a page up to " + std::to_string(held[0]), page);
-      if (offset < 0 || offset >= held[2]) return invalid("an offset below " + std::to_string(held[2]), offset);
+      if (page < 0 || page > held[0]) {
+        return invalid("a page up to " + std::to_string(held[0]), page);
+      }
+      if (offset < 0 || offset >= held[2]) {
+        return invalid("an offset below " + std::to_string(held[2]), offset);
+      }
     }
     const FloatMode mode;
     store(keys, key_pages, pages.typed_data(), offsets.typed_data(), *kernels);

@@ -50,8 +50,12 @@ ffi::Error rms_norm(Matrix x, Vector weight, ffi::Result<Matrix> result, float e
                     int64_t instruction_set) {
   return with_rows(instruction_set, [&](const RowKernels& kernels) {
     const int64_t rows = x.dimensions()[0], columns = x.dimensions()[1];
-    if (weight.dimensions()[0] != columns) return invalid(std::to_string(columns) + " weights", weight.dimensions()[0]);
-    if (result->element_count() != x.element_count()) return invalid("a result as the rows", result->element_count());
+    if (weight.dimensions()[0] != columns) {
+      return invalid(std::to_string(columns) + " weights", weight.dimensions()[0]);
+    }
+    if (result->element_count() != x.element_count()) {
+      return invalid("a result as the rows", result->element_count());
+    }
     for_rows(rows, columns, [&](int64_t row) {
       kernels.rms_norm(x.typed_data() + row * columns, weight.typed_data(), epsilon, columns,
                        result->typed_data() + row * columns);
@@ -114,8 +118,12 @@ ffi::Error rotate(Heads heads, Rotation rotation, ffi::Result<Heads> result, boo
     if (by[0] != shape[0] || by[1] != shape[1] || by[2] != 2) {
       return invalid("cosines and sines of each token", rotation.element_count());
     }
-    if (turned % 2 != 0 || turned > shape[3]) return invalid("an even part of " + std::to_string(shape[3]) + " dimensions", turned);
-    if (result->element_count() != heads.element_count()) return invalid("a result as the heads", result->element_count());
+    if (turned % 2 != 0 || turned > shape[3]) {
+      return invalid("an even part of " + std::to_string(shape[3]) + " dimensions", turned);
+    }
+    if (result->element_count() != heads.element_count()) {
+      return invalid("a result as the heads", result->element_count());
+    }
     for_rows(shape[0] * shape[1], columns, [&](int64_t token) {
       const float* cosines = rotation.typed_data() + token * 2 * turned;
       kernels.turn({heads.typed_data() + token * columns, cosines, cosines + turned, shape[2],

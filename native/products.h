@@ -218,8 +218,6 @@ void many_rows(const BlockProduct& product, int64_t first_row, int rows, Workspa
       });
 }
 
-// Whatever the number of rows.
-
 template <class Isa>
 void write_totals(const BlockProduct& product, int64_t first, int rows, const float* totals) {
   for (int r = 0; r < rows; ++r) {

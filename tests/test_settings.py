@@ -9,6 +9,7 @@ import pytest
 
 from pantheon import build_info
 from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.precision import Precision
 from pantheon.settings import Settings, SettingsError
 
 
@@ -60,6 +61,8 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PANTHEON_REPETITION_LOOP", "-1"),
         ("PANTHEON_SSE_KEEPALIVE_MS", "-1"),
         ("PANTHEON_SSE_KEEPALIVE_MS", "off"),
+        ("PANTHEON_PRECISION", "FLOAT32"),
+        ("PANTHEON_PRECISION", "bf16"),
         ("PANTHEON_KV_MEMORY_SHARE", "0"),
         ("PANTHEON_KV_MEMORY_SHARE", "1.1"),
         ("PANTHEON_KV_MEMORY_SHARE", "nan"),
@@ -133,12 +136,15 @@ def test_engine_config_has_the_engine_s_part() -> None:
             "PANTHEON_NO_THINK": "1",
             "PANTHEON_REPETITION_LOOP": "0",
             "PANTHEON_NATIVE": "0",
+            "PANTHEON_PRECISION": "float32",
         }
     ).engine_config()
     assert config.models == (ModelOptions(path=Path("/a.gguf")),)
     assert (config.queue_depth, config.queue_wait_s, config.batch_slots) == (5, 1.5, False)
     assert config.kv_memory_share == 0.25
     assert not config.native and Settings().engine_config().native
+    assert config.precision is Precision.FLOAT32
+    assert Settings().engine_config().precision is Precision.DEFAULT
     assert (config.thinking_default, config.stop_repetition) == (False, False)
     assert (config.backend, config.build) == (build_info.backend(), build_info.build())
 

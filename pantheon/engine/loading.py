@@ -247,7 +247,7 @@ def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -
     missing = native_missing()
     if missing is not None:
         _log.warning(
-            "THE NATIVE KERNELS ARE MISSING: %s. Answers are the same, but take several times "
+            "THE NATIVE KERNELS ARE MISSING: %s. Answers are as good, but take several times "
             "longer",
             missing,
         )
