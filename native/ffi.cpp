@@ -101,6 +101,15 @@ void multiply_block(const KernelsOfSet& kernels, const Activations& x, const Pro
   }
 }
 
+// Whether whole numbers are the faster way for a step of so many rows, padding included: how many
+// are live must not decide, or a position would depend on where its prompt was cut. Of many rows
+// the codes are unpacked once, and then floats take no longer, unless there are instructions that
+// multiply and add whole numbers at once.
+bool pays_in_whole(InstructionSet set, int64_t rows) {
+  constexpr int64_t most = 16;
+  return rows <= most || set == InstructionSet::vnni;
+}
+
 void clear_padding(float* result, LiveRows live, int64_t all, int64_t columns) {
   std::fill(result, result + live.first * columns, 0.0f);
   std::fill(result + live.end * columns, result + all * columns, 0.0f);
@@ -110,7 +119,9 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
                     ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
                     int64_t instruction_set) {
   return guarded([&] {
-    const KernelsOfSet kernels = kernels_for(static_cast<InstructionSet>(instruction_set));
+    auto set = static_cast<InstructionSet>(instruction_set);
+    if (set == InstructionSet::best) set = best_instruction_set();
+    const KernelsOfSet kernels = kernels_for(set);
     if (kernels.floats == nullptr) {
       return invalid("an instruction set of this processor", instruction_set);
     }
@@ -142,7 +153,7 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
       ffi::Error error = check_packed(*packed, formats[i], dimensions[1], x.columns);
       if (error.failure()) return error;
       const auto format = static_cast<Format>(formats[i]);
-      const bool whole = quantised[i] != 0 && !is_plain(format);
+      const bool whole = quantised[i] != 0 && !is_plain(format) && pays_in_whole(set, all_rows);
       float* outputs = (*result)->typed_data();
       clear_padding(outputs, live, all_rows, dimensions[1]);
       products.push_back({format, whole, whole ? x.whole_for(format) : WholeRows{},

@@ -1,9 +1,11 @@
 #include "quantised_rows.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "float_mode.h"
 #include "formats.h"
+#include "thread_pool.h"
 #include "vectors.h"
 
 namespace pantheon {
@@ -21,17 +23,24 @@ constexpr float kSmallestScale = std::numeric_limits<float>::min();
 constexpr float kRounder = 0x1.8p23f;
 constexpr uint32_t kRounderBits = 0x4b400000;
 
+// As many as keep threads busy for longer than it takes to wake them.
+constexpr int64_t kRowsWorthThreads = 16;
+
 constexpr int kPairsOfStep = kStepColumns / 2;
 
 // The largest magnitude; NaN is larger than any. As whole numbers: no comparison passes NaN over.
+// Signed ones, for which every processor has one.
 float magnitude_of(const float* values) {
-  Four::Words largest{};
-  for (int i = 0; i < kStepColumns; i += Four::lanes) {
-    const Four::Words bits = Four::load<Four::Words>(values + i) & 0x7fffffffu;
-    largest = bits > largest ? bits : largest;
+  const auto magnitudes = [&](int i) {
+    return Four::load<Four::Integers>(values + i) & 0x7fffffff;
+  };
+  const auto larger = [](Four::Integers a, Four::Integers b) { return a > b ? a : b; };
+  Four::Integers largest = magnitudes(0);
+  for (int i = Four::lanes; i < kStepColumns; i += Four::lanes) {
+    largest = larger(largest, magnitudes(i));
   }
-  uint32_t most = 0;
-  for (int i = 0; i < Four::lanes; ++i) most = largest[i] > most ? largest[i] : most;
+  const int32_t first = std::max(largest[0], largest[1]), second = std::max(largest[2], largest[3]);
+  const int32_t most = std::max(first, second);
   float magnitude;
   std::memcpy(&magnitude, &most, sizeof magnitude);
   return magnitude;
@@ -79,26 +88,37 @@ Offsets offsets_over(Format format, std::integer_sequence<int, Formats...>) {
 }  // namespace
 
 QuantisedRows::QuantisedRows(const float* values, int64_t rows, int64_t columns)
-    : pairs_(rows * columns / 2) {
-  const FloatMode mode;
-  const int64_t steps = rows * columns / kStepColumns;
-  scales_.reserve(steps);
-  sums_.reserve(2 * steps);
-  int32_t* pairs = pairs_.data();
-  for (int64_t i = 0; i < steps; ++i, values += kStepColumns, pairs += kPairsOfStep) {
-    const float magnitude = magnitude_of(values);
-    if (!(magnitude <= std::numeric_limits<float>::max())) {
-      scales_.push_back(std::numeric_limits<float>::quiet_NaN());
-      sums_.insert(sums_.end(), {0, 0});
-      continue;
+    : pairs_(rows * columns / 2),
+      scales_(rows * columns / kStepColumns),
+      sums_(2 * scales_.size()) {
+  const int64_t steps = columns / kStepColumns;
+  const auto quantise_row = [&](int64_t row) {
+    for (int64_t step = row * steps; step < (row + 1) * steps; ++step) {
+      quantise_step(values + step * kStepColumns, step);
     }
-    const float exact = magnitude / kLargest;
-    const float scale = exact > kSmallestScale ? exact : kSmallestScale;
-    const float inverse = 1 / scale;
-    scales_.push_back(scale);
-    sums_.push_back(quantise_half(values, inverse, pairs));
-    sums_.push_back(quantise_half(values + 16, inverse, pairs + kPairsOfStep / 2));
+  };
+  if (rows < kRowsWorthThreads) {
+    const FloatMode mode;
+    for (int64_t row = 0; row < rows; ++row) quantise_row(row);
+  } else {
+    ThreadPool::of_process()->run(rows, [&](int64_t row, Workspace&) { quantise_row(row); });
   }
+}
+
+void QuantisedRows::quantise_step(const float* values, int64_t step) {
+  const float magnitude = magnitude_of(values);
+  if (!(magnitude <= std::numeric_limits<float>::max())) {
+    scales_[step] = std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  const float exact = magnitude / kLargest;
+  const float scale = exact > kSmallestScale ? exact : kSmallestScale;
+  const float inverse = 1 / scale;
+  int32_t* pairs = pairs_.data() + step * kPairsOfStep;
+  scales_[step] = scale;
+  sums_[2 * step] = quantise_half(values, inverse, pairs);
+  sums_[2 * step + 1] =
+      quantise_half(values + kStepColumns / 2, inverse, pairs + kPairsOfStep / 2);
 }
 
 WholeRows QuantisedRows::for_format(Format format) {

@@ -22,6 +22,8 @@ class QuantisedRows {
   WholeRows for_format(Format format);
 
  private:
+  void quantise_step(const float* values, int64_t step);
+
   const int32_t* starts(int group, int zero);
   const float* factors(int group);
 

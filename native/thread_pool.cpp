@@ -79,7 +79,7 @@ void ThreadPool::set_threads(int threads) {
   own.pool.reset();
 }
 
-ThreadPool::ThreadPool(int threads) : own_(std::make_unique<Threads>()) {
+ThreadPool::ThreadPool(int threads) : shares_(threads), own_(std::make_unique<Threads>()) {
   for (int i = 0; i < threads; ++i) {
     workspaces_.push_back(std::make_unique<Workspace>());
     workspaces_.back()->thread = i;
@@ -102,8 +102,10 @@ void ThreadPool::run_pieces(int64_t pieces, Call call, void* context) {
   const FloatMode mode;
   call_ = call;
   context_ = context;
-  pieces_ = pieces;
-  next_piece_.store(0);
+  for (int i = 0; i < threads(); ++i) {
+    shares_[i].next.store(pieces * i / threads());
+    shares_[i].end = pieces * (i + 1) / threads();
+  }
   const bool shared = pieces > 1 && threads() > 1;
   if (shared) {
     turn_.fetch_add(1);
@@ -121,9 +123,12 @@ void ThreadPool::run_pieces(int64_t pieces, Call call, void* context) {
 }
 
 void ThreadPool::claim_all(Workspace& workspace) {
-  for (int64_t piece = next_piece_.fetch_add(1); piece < pieces_;
-       piece = next_piece_.fetch_add(1)) {
-    call_(context_, piece, workspace);
+  for (int i = 0; i < threads(); ++i) {
+    Share& share = shares_[(workspace.thread + i) % threads()];
+    for (int64_t piece = share.next.fetch_add(1); piece < share.end;
+         piece = share.next.fetch_add(1)) {
+      call_(context_, piece, workspace);
+    }
   }
 }
 

@@ -21,7 +21,7 @@ using pantheon::Workspace;
 bool all_once(ThreadPool& pool, int64_t pieces) {
   std::vector<std::atomic<int>> done(pieces);
   pool.run(pieces, [&](int64_t piece, Workspace& workspace) {
-    workspace.sums[0] = static_cast<float>(piece);   // Each thread has its own.
+    workspace.totals[0] = static_cast<float>(piece);   // Each thread has its own.
     done[piece].fetch_add(1);
   });
   for (const auto& count : done) {

@@ -64,7 +64,7 @@ def _check(found: NDArray[np.float32], x: NDArray[np.float32], values: NDArray[n
 def test_products_are_those_of_the_values(source: str, using: InstructionSet) -> None:
     packed = sample(source, 45, 768)
     matrix = packed.matrix()
-    for rows in (1, 2, 3, 4, 9, 16, 18):
+    for rows in (1, 2, 3, 4, 9, 16):
         x = _activations(rows, 768)
         _check(_product(x, matrix, using), x, packed.values)
 
@@ -86,7 +86,7 @@ def test_bits_depend_neither_on_the_instruction_set_nor_on_other_rows(source: st
 @settings(max_examples=40, deadline=None)
 @given(
     source=st.sampled_from(["Q4_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"]),
-    rows=st.integers(1, 20),
+    rows=st.integers(1, 16),
     outputs=st.integers(1, 100),
     steps=st.integers(1, 9),
     seed=st.integers(0, 2**32 - 1),
