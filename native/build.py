@@ -33,6 +33,7 @@ _FLAGS: Final = (
 _OWN_FLAGS: Final = {
     # Four lanes make eight vectors of a block: unrolled further, they only take longer to compile.
     "kernels_portable.cpp": ("-O2",),
+    "whole_portable.cpp": ("-O2",),
 }
 _AVX512: Final = (
     *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),

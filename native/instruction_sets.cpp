@@ -62,7 +62,8 @@ KernelsOfSet kernels_for(InstructionSet set) {
     case InstructionSet::avx2:
       return {&avx2_kernels(), &avx2_whole_kernels()};
     case InstructionSet::avx512:
-      return {&avx512_kernels(), &avx512_whole_kernels()};
+      // Few processors have the one without the other: not worth half a minute of compilation.
+      return {&avx512_kernels(), &avx2_whole_kernels()};
     case InstructionSet::vnni:
       return {&avx512_kernels(), &vnni_whole_kernels()};
 #endif

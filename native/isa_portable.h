@@ -9,7 +9,7 @@ struct Portable : Vectors<16> {
   static constexpr int tile_rows = 6;    // Activations of a register tile ...
   static constexpr int tile_vectors = 2; // ... and vectors of weights.
   static constexpr int sums = 8;         // Vectors of sums in whole numbers, and ...
-  static constexpr int whole_rows = 4;   // ... the activations that most of them are for.
+  static constexpr int whole_rows = 2;   // ... the activations that most of them are for.
 };
 
 }  // namespace pantheon

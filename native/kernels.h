@@ -78,7 +78,6 @@ const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const WholeKernels& portable_whole_kernels();
 const WholeKernels& avx2_whole_kernels();
-const WholeKernels& avx512_whole_kernels();
 const WholeKernels& vnni_whole_kernels();
 
 }  // namespace pantheon

@@ -148,7 +148,7 @@ void whole_product(const WholeProduct& product) {
     if (left == 1) {
       taken = 1;
       whole_rows<Isa, F, 1>(product, first, totals);
-    } else if (left == 2) {
+    } else if (left == 2 && Isa::whole_rows > 2) {
       taken = 2;
       whole_rows<Isa, F, 2>(product, first, totals);
     } else {
