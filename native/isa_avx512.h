@@ -51,13 +51,6 @@ struct Avx512 : Vectors<64> {
     return reinterpret_cast<Integers>(_mm512_set1_epi32(*value));
   }
 
-  static Integers multiplied(Words codes, Integers pairs, Integers sum) {
-    sum += reinterpret_cast<Integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(codes),
-                                                        reinterpret_cast<__m512i>(pairs)));
-    asm("" : "+v"(sum));   // See `isa_avx2.h`.
-    return sum;
-  }
-
   static Words looked_up(Words indices, const uint8_t (&table)[16]) {
     const __m512i entries = _mm512_maskz_broadcast_i32x4(
         kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
