@@ -44,13 +44,15 @@ struct Plan {
   int64_t partial_floats = 0;
   int64_t most_queries = 0;
 
-  explicit Plan(const Attention& call, int64_t rows) {
+  Plan(const Attention& call, int64_t first_token, int64_t end_token) {
     const int64_t tokens = std::max<int64_t>(kItemQueries / call.group(), 1);
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = first_token / call.time; row * call.time < end_token; ++row) {
+      const int64_t low = std::max<int64_t>(first_token - row * call.time, 0);
+      const int64_t high = std::min<int64_t>(end_token - row * call.time, call.time);
       for (int64_t head = 0; head < call.kv_heads; ++head) {
         // The last tokens see most: they go first, so that no thread is left with much at the end.
-        for (int64_t end = call.time; end > 0;) {
-          const int64_t first = (end - 1) / tokens * tokens;
+        for (int64_t end = high; end > low;) {
+          const int64_t first = std::max((end - 1) / tokens * tokens, low);
           add(call, {row, head, first, end - first, 0, 0});
           end = first;
         }
@@ -81,9 +83,9 @@ struct Plan {
 
 }  // namespace
 
-void compute_attention(const Attention& call, int64_t rows, Held held,
+void compute_attention(const Attention& call, int64_t first_token, int64_t end_token, Held held,
                        const AttentionKernels& kernels) {
-  const Plan plan(call, rows);
+  const Plan plan(call, first_token, end_token);
   const std::shared_ptr<ThreadPool> pool = ThreadPool::of_process();
   const std::unique_ptr<float[]> partials(new float[plan.partial_floats]);
   const int64_t scratch_floats = kernels.scratch_floats(call, plan.most_queries);

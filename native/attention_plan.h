@@ -5,8 +5,8 @@
 
 namespace pantheon {
 
-// Computes a call of so many rows.
-void compute_attention(const Attention& call, int64_t rows, Held held,
+// Computes the results of some tokens of a call, all of its tokens counted as one axis.
+void compute_attention(const Attention& call, int64_t first_token, int64_t end_token, Held held,
                        const AttentionKernels& kernels);
 
 }  // namespace pantheon

@@ -9,6 +9,7 @@
 
 #include "activation_sums.h"
 #include "ffi_errors.h"
+#include "ffi_live.h"
 #include "instruction_sets.h"
 #include "quantised_rows.h"
 #include "thread_pool.h"
@@ -59,12 +60,6 @@ struct Product {
   int64_t first_block;   // Counted over all matrices of the call.
 };
 
-// Rows of the activations that hold something; the others are padding, whose results are zeros.
-struct LiveRows {
-  int64_t first;
-  int64_t end;
-};
-
 // The live activations of a call, and what is made of them for the formats that they meet.
 struct Activations {
   const float* values;
@@ -75,7 +70,7 @@ struct Activations {
 
   Activations(const Matrix& matrix, LiveRows live)
       : values(matrix.typed_data() + live.first * matrix.dimensions()[1]),
-        rows(live.end - live.first),
+        rows(live.count()),
         columns(matrix.dimensions()[1]),
         sums(values, rows, columns) {}
 
@@ -110,11 +105,6 @@ bool pays_in_whole(InstructionSet set, int64_t rows) {
   return rows <= most || set == InstructionSet::vnni;
 }
 
-void clear_padding(float* result, LiveRows live, int64_t all, int64_t columns) {
-  std::fill(result, result + live.first * columns, 0.0f);
-  std::fill(result + live.end * columns, result + all * columns, 0.0f);
-}
-
 ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs matrices, ffi::RemainingRets results,
                     ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
                     int64_t instruction_set) {
@@ -131,15 +121,10 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
                        static_cast<int64_t>(count));
       }
     }
-    if (live_rows.dimensions()[0] != 2) {
-      return invalid("the first live row and the end", live_rows.dimensions()[0]);
-    }
     const int64_t all_rows = activations.dimensions()[0];
-    const LiveRows live{live_rows.typed_data()[0], live_rows.typed_data()[1]};
-    if (live.first < 0 || live.first > live.end || live.end > all_rows) {
-      return invalid("live rows of " + std::to_string(all_rows) + " from " +
-                     std::to_string(live.first), live.end);
-    }
+    const auto found_live = live_rows_of(live_rows, all_rows);
+    if (found_live.has_error()) return found_live.error();
+    const LiveRows live = *found_live;
     Activations x(activations, live);
     std::vector<Product> products;
     int64_t blocks = 0;

@@ -6,6 +6,7 @@
 
 #include "attention_plan.h"
 #include "ffi_errors.h"
+#include "ffi_live.h"
 #include "float_mode.h"
 
 namespace pantheon {
@@ -15,6 +16,7 @@ using Heads = ffi::Buffer<ffi::F32, 4>;   // [rows, time, heads, head_dim]
 using Pages = ffi::AnyBuffer;             // [pages, kv_heads, page_size, head_dim]
 using Table = ffi::Buffer<ffi::S32, 2>;
 using Lengths = ffi::Buffer<ffi::S32, 1>;
+using Bounds = ffi::Buffer<ffi::S32, 1>;   // The first live token and one past the last.
 
 bool same(const ffi::AnyBuffer::Dimensions& a, const ffi::AnyBuffer::Dimensions& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
@@ -61,8 +63,8 @@ ffi::Error check_tables(const Attention& call, int64_t rows, int64_t pages) {
 }
 
 ffi::Error attend(Heads queries, Pages keys, Pages values, Table tables, Table positions,
-                  Lengths lengths, ffi::Result<Heads> results, float scale, int64_t window,
-                  int64_t instruction_set) {
+                  Lengths lengths, Bounds bounds, ffi::Result<Heads> results, float scale,
+                  int64_t window, int64_t instruction_set) {
   return guarded([&] {
     const AttentionKernels* kernels = attention_for(static_cast<InstructionSet>(instruction_set));
     if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
@@ -91,7 +93,10 @@ ffi::Error attend(Heads queries, Pages keys, Pages values, Table tables, Table p
     if (queries.element_count() == 0) return ffi::Error::Success();
     error = check_tables(call, rows, keys.dimensions()[0]);
     if (error.failure()) return error;
-    compute_attention(call, rows, held_in(keys), *kernels);
+    const auto live = live_rows_of(bounds, rows * call.time);
+    if (live.has_error()) return live.error();
+    clear_padding(results->typed_data(), *live, rows * call.time, call.heads * call.head_dim);
+    compute_attention(call, live->first, live->end, held_in(keys), *kernels);
     return ffi::Error::Success();
   });
 }
@@ -170,6 +175,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_attend, pantheon::attend,
                                   .Arg<pantheon::Table>()
                                   .Arg<pantheon::Table>()
                                   .Arg<pantheon::Lengths>()
+                                  .Arg<pantheon::Bounds>()
                                   .Ret<pantheon::Heads>()
                                   .Attr<float>("scale")
                                   .Attr<int64_t>("window")

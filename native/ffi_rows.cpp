@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ffi_errors.h"
+#include "ffi_live.h"
 #include "float_mode.h"
 #include "row_kernels.h"
 #include "thread_pool.h"
@@ -13,7 +14,9 @@ namespace pantheon {
 namespace {
 
 using Vector = ffi::Buffer<ffi::F32, 1>;
+using Bounds = ffi::Buffer<ffi::S32, 1>;      // The first live token and one past the last.
 using Matrix = ffi::Buffer<ffi::F32, 2>;
+using Parts = ffi::Buffer<ffi::F32, 3>;       // [tokens, parts, columns]
 using Heads = ffi::Buffer<ffi::F32, 4>;       // [rows, time, heads, head_dim]
 using Positions = ffi::Buffer<ffi::S32, 2>;   // [rows, time]
 using Rotation = ffi::Buffer<ffi::F32, 4>;    // [rows, time, 2, turned]: cosines, then sines.
@@ -21,42 +24,47 @@ using Rotation = ffi::Buffer<ffi::F32, 4>;    // [rows, time, 2, turned]: cosine
 // Numbers for which another thread is worth its waking.
 constexpr int64_t kPieceNumbers = 4096;
 
-// Calls `work(row)` for all rows of so many numbers, on all threads where they are many.
+// Calls `work(row)` for some rows of so many numbers, on all threads where they are many.
 template <class Work>
-void for_rows(int64_t rows, int64_t columns, Work&& work) {
+void for_rows(LiveRows rows, int64_t columns, Work&& work) {
   const int64_t piece = std::max<int64_t>(kPieceNumbers / std::max<int64_t>(columns, 1), 1);
-  if (rows <= piece) {
+  if (rows.count() <= piece) {
     const FloatMode mode;
-    for (int64_t row = 0; row < rows; ++row) work(row);
+    for (int64_t row = rows.first; row < rows.end; ++row) work(row);
     return;
   }
-  ThreadPool::of_process()->run(ceiling(rows, piece), [&](int64_t i, Workspace&) {
-    const int64_t end = std::min((i + 1) * piece, rows);
-    for (int64_t row = i * piece; row < end; ++row) work(row);
+  ThreadPool::of_process()->run(ceiling(rows.count(), piece), [&](int64_t i, Workspace&) {
+    const int64_t first = rows.first + i * piece;
+    const int64_t end = std::min(first + piece, rows.end);
+    for (int64_t row = first; row < end; ++row) work(row);
   });
 }
 
-// Finds the kernels and calls `body(kernels)`.
+// Finds the kernels and the live ones of `tokens`, and calls `body(kernels, live)`.
 template <class Body>
-ffi::Error with_rows(int64_t instruction_set, Body&& body) {
+ffi::Error with_rows(int64_t instruction_set, const Bounds& bounds, int64_t tokens, Body&& body) {
   return guarded([&] {
     const RowKernels* kernels = rows_for(static_cast<InstructionSet>(instruction_set));
     if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
-    return body(*kernels);
+    const auto live = live_rows_of(bounds, tokens);
+    if (live.has_error()) return live.error();
+    return body(*kernels, *live);
   });
 }
 
-ffi::Error rms_norm(Matrix x, Vector weight, ffi::Result<Matrix> result, float epsilon,
-                    int64_t instruction_set) {
-  return with_rows(instruction_set, [&](const RowKernels& kernels) {
-    const int64_t rows = x.dimensions()[0], columns = x.dimensions()[1];
+ffi::Error rms_norm(Parts x, Vector weight, Bounds bounds, ffi::Result<Parts> result,
+                    float epsilon, int64_t instruction_set) {
+  const int64_t tokens = x.dimensions()[0], parts = x.dimensions()[1];
+  const int64_t columns = x.dimensions()[2];
+  return with_rows(instruction_set, bounds, tokens, [&](const RowKernels& kernels, LiveRows live) {
     if (weight.dimensions()[0] != columns) {
       return invalid(std::to_string(columns) + " weights", weight.dimensions()[0]);
     }
     if (result->element_count() != x.element_count()) {
       return invalid("a result as the rows", result->element_count());
     }
-    for_rows(rows, columns, [&](int64_t row) {
+    clear_padding(result->typed_data(), live, tokens, parts * columns);
+    for_rows({live.first * parts, live.end * parts}, columns, [&](int64_t row) {
       kernels.rms_norm(x.typed_data() + row * columns, weight.typed_data(), epsilon, columns,
                        result->typed_data() + row * columns);
     });
@@ -64,15 +72,42 @@ ffi::Error rms_norm(Matrix x, Vector weight, ffi::Result<Matrix> result, float e
   });
 }
 
-ffi::Error silu_product(Matrix gate, Matrix up, ffi::Result<Matrix> result,
+ffi::Error add_rms_norm(Matrix x, Matrix delta, Vector weight, Bounds bounds,
+                        ffi::Result<Matrix> sum, ffi::Result<Matrix> result, float epsilon,
                         int64_t instruction_set) {
-  return with_rows(instruction_set, [&](const RowKernels& kernels) {
-    const int64_t rows = gate.dimensions()[0], columns = gate.dimensions()[1];
-    if (up.dimensions()[0] != rows || up.dimensions()[1] != columns ||
+  const int64_t tokens = x.dimensions()[0], columns = x.dimensions()[1];
+  return with_rows(instruction_set, bounds, tokens, [&](const RowKernels& kernels, LiveRows live) {
+    if (weight.dimensions()[0] != columns) {
+      return invalid(std::to_string(columns) + " weights", weight.dimensions()[0]);
+    }
+    if (delta.dimensions()[0] != tokens || delta.dimensions()[1] != columns) {
+      return invalid("as much to add as there is", delta.element_count());
+    }
+    if (sum->element_count() != x.element_count() ||
+        result->element_count() != x.element_count()) {
+      return invalid("results as the rows", result->element_count());
+    }
+    clear_padding(sum->typed_data(), live, tokens, columns);
+    clear_padding(result->typed_data(), live, tokens, columns);
+    for_rows(live, columns, [&](int64_t row) {
+      const int64_t at = row * columns;
+      kernels.add_rms_norm(x.typed_data() + at, delta.typed_data() + at, weight.typed_data(),
+                           epsilon, columns, sum->typed_data() + at, result->typed_data() + at);
+    });
+    return ffi::Error::Success();
+  });
+}
+
+ffi::Error silu_product(Matrix gate, Matrix up, Bounds bounds, ffi::Result<Matrix> result,
+                        int64_t instruction_set) {
+  const int64_t tokens = gate.dimensions()[0], columns = gate.dimensions()[1];
+  return with_rows(instruction_set, bounds, tokens, [&](const RowKernels& kernels, LiveRows live) {
+    if (up.dimensions()[0] != tokens || up.dimensions()[1] != columns ||
         result->element_count() != gate.element_count()) {
       return invalid("another factor and a result as the gate", up.element_count());
     }
-    for_rows(rows, columns, [&](int64_t row) {
+    clear_padding(result->typed_data(), live, tokens, columns);
+    for_rows(live, columns, [&](int64_t row) {
       const int64_t at = row * columns;
       kernels.silu_product(gate.typed_data() + at, up.typed_data() + at, columns,
                            result->typed_data() + at);
@@ -90,7 +125,7 @@ ffi::Error rotation(Positions positions, Vector frequencies, ffi::Result<Rotatio
     if (static_cast<int64_t>(result->element_count()) != tokens * 4 * pairs) {
       return invalid(std::to_string(tokens * 4 * pairs) + " results", result->element_count());
     }
-    for_rows(tokens, pairs * 16, [&](int64_t token) {
+    for_rows({0, tokens}, pairs * 16, [&](int64_t token) {
       float* cosines = result->typed_data() + token * 4 * pairs;
       float* sines = cosines + 2 * pairs;
       const auto position = static_cast<float>(positions.typed_data()[token]);
@@ -109,10 +144,11 @@ ffi::Error rotation(Positions positions, Vector frequencies, ffi::Result<Rotatio
   });
 }
 
-ffi::Error rotate(Heads heads, Rotation rotation, ffi::Result<Heads> result, bool neighbours,
-                  int64_t instruction_set) {
-  return with_rows(instruction_set, [&](const RowKernels& kernels) {
-    const auto shape = heads.dimensions();
+ffi::Error rotate(Heads heads, Rotation rotation, Bounds bounds, ffi::Result<Heads> result,
+                  bool neighbours, int64_t instruction_set) {
+  const auto shape = heads.dimensions();
+  const int64_t tokens = shape[0] * shape[1];
+  return with_rows(instruction_set, bounds, tokens, [&](const RowKernels& kernels, LiveRows live) {
     const auto by = rotation.dimensions();
     const int64_t columns = shape[2] * shape[3], turned = by[3];
     if (by[0] != shape[0] || by[1] != shape[1] || by[2] != 2) {
@@ -124,7 +160,8 @@ ffi::Error rotate(Heads heads, Rotation rotation, ffi::Result<Heads> result, boo
     if (result->element_count() != heads.element_count()) {
       return invalid("a result as the heads", result->element_count());
     }
-    for_rows(shape[0] * shape[1], columns, [&](int64_t token) {
+    clear_padding(result->typed_data(), live, tokens, columns);
+    for_rows(live, columns, [&](int64_t token) {
       const float* cosines = rotation.typed_data() + token * 2 * turned;
       kernels.turn({heads.typed_data() + token * columns, cosines, cosines + turned, shape[2],
                     shape[3], turned, neighbours, result->typed_data() + token * columns});
@@ -141,8 +178,20 @@ ffi::Error rotate(Heads heads, Rotation rotation, ffi::Result<Heads> result, boo
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_rms_norm, pantheon::rms_norm,
                               xla::ffi::Ffi::Bind()
+                                  .Arg<pantheon::Parts>()
+                                  .Arg<pantheon::Vector>()
+                                  .Arg<pantheon::Bounds>()
+                                  .Ret<pantheon::Parts>()
+                                  .Attr<float>("epsilon")
+                                  .Attr<int64_t>("instruction_set"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_add_rms_norm, pantheon::add_rms_norm,
+                              xla::ffi::Ffi::Bind()
+                                  .Arg<pantheon::Matrix>()
                                   .Arg<pantheon::Matrix>()
                                   .Arg<pantheon::Vector>()
+                                  .Arg<pantheon::Bounds>()
+                                  .Ret<pantheon::Matrix>()
                                   .Ret<pantheon::Matrix>()
                                   .Attr<float>("epsilon")
                                   .Attr<int64_t>("instruction_set"));
@@ -151,6 +200,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_silu_product, pantheon::silu_product,
                               xla::ffi::Ffi::Bind()
                                   .Arg<pantheon::Matrix>()
                                   .Arg<pantheon::Matrix>()
+                                  .Arg<pantheon::Bounds>()
                                   .Ret<pantheon::Matrix>()
                                   .Attr<int64_t>("instruction_set"));
 
@@ -166,6 +216,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_rotate, pantheon::rotate,
                               xla::ffi::Ffi::Bind()
                                   .Arg<pantheon::Heads>()
                                   .Arg<pantheon::Rotation>()
+                                  .Arg<pantheon::Bounds>()
                                   .Ret<pantheon::Heads>()
                                   .Attr<bool>("neighbours")
                                   .Attr<int64_t>("instruction_set"));

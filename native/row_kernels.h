@@ -23,6 +23,9 @@ struct RowKernels {
   // `x / sqrt(mean(x^2) + epsilon) * weight`
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int64_t count,
                    float* result);
+  // `sum = x + delta`, and the norm of that.
+  void (*add_rms_norm)(const float* x, const float* delta, const float* weight, float epsilon,
+                       int64_t count, float* sum, float* result);
   // `gate / (1 + exp(-gate)) * up`
   void (*silu_product)(const float* gate, const float* up, int64_t count, float* result);
   void (*turn)(const Turn&);

@@ -38,25 +38,55 @@ template <class Isa, class Body>
       });
 }
 
-template <class Isa>
-void rms_norm(const float* x, const float* weight, float epsilon, int64_t count, float* result) {
+// By what a row is multiplied so that its mean square is one. `values(i, load, store)` gives its
+// numbers from the i-th on.
+template <class Isa, class Values>
+[[gnu::always_inline]] inline float norm_scale(int64_t count, float epsilon, Values&& values) {
   using Floats = typename Isa::Floats;
   constexpr int chains = 4;   // As many as run at once.
   Floats sums[chains] = {};
-  for_each_vector<Isa>(count, [&](int64_t i, auto load, auto) __attribute__((always_inline)) {
-    const Floats values = load(x + i);
+  for_each_vector<Isa>(count, [&](int64_t i, auto load, auto store)
+                                  __attribute__((always_inline)) {
+    const Floats found = values(i, load, store);
     Floats& sum = sums[i / Isa::lanes % chains];
-    sum = Isa::fused(values, values, sum);
+    sum = Isa::fused(found, found, sum);
   });
   const Floats all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   float total = 0;
   for (int lane = 0; lane < Isa::lanes; ++lane) total += all[lane];
   const float mean = total / static_cast<float>(count);
-  const Floats scale = Isa::splat(1.0f / __builtin_sqrtf(mean + epsilon));
+  return 1.0f / __builtin_sqrtf(mean + epsilon);
+}
+
+template <class Isa>
+[[gnu::always_inline]] inline void scaled(const float* x, const float* weight, float by,
+                                          int64_t count, float* result) {
+  const typename Isa::Floats scale = Isa::splat(by);
   for_each_vector<Isa>(count, [&](int64_t i, auto load, auto store)
                                   __attribute__((always_inline)) {
     store(result + i, load(x + i) * scale * load(weight + i));
   });
+}
+
+template <class Isa>
+void rms_norm(const float* x, const float* weight, float epsilon, int64_t count, float* result) {
+  const float scale = norm_scale<Isa>(
+      count, epsilon,
+      [&](int64_t i, auto load, auto) __attribute__((always_inline)) { return load(x + i); });
+  scaled<Isa>(x, weight, scale, count, result);
+}
+
+template <class Isa>
+void add_rms_norm(const float* x, const float* delta, const float* weight, float epsilon,
+                  int64_t count, float* sum, float* result) {
+  const float scale = norm_scale<Isa>(
+      count, epsilon,
+      [&](int64_t i, auto load, auto store) __attribute__((always_inline)) {
+        const auto values = load(x + i) + load(delta + i);
+        store(sum + i, values);
+        return values;
+      });
+  scaled<Isa>(sum, weight, scale, count, result);
 }
 
 template <class Isa>
@@ -104,7 +134,7 @@ void turn(const Turn& of) {
 
 template <class Isa>
 constexpr RowKernels rows_of() {
-  return {rms_norm<Isa>, silu_product<Isa>, turn<Isa>};
+  return {rms_norm<Isa>, add_rms_norm<Isa>, silu_product<Isa>, turn<Isa>};
 }
 
 }  // namespace pantheon

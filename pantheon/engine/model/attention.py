@@ -48,7 +48,8 @@ def attention(
     placement: Placement,
 ) -> tuple[Float[Array, "batch time hidden"], LayerCache]:
     """Causal grouped-query attention of a step's tokens over the pages of their sequences."""
-    projected = linears(x, (parameters.query, parameters.key, parameters.value), placement.live)
+    live, native = placement.live, config.native
+    projected = linears(x, (parameters.query, parameters.key, parameters.value), live)
     query = _heads(projected[0], parameters.query_bias, config.heads)
     key = _heads(projected[1], parameters.key_bias, config.kv_heads)
     value = _heads(projected[2], parameters.value_bias, config.kv_heads)
@@ -56,12 +57,12 @@ def attention(
     if config.gated_attention:
         query, gate = jnp.split(query, 2, axis=-1)
     if parameters.query_norm is not None:
-        query = rms_norm(query, parameters.query_norm, config.rms_epsilon, native=config.native)
+        query = rms_norm(query, parameters.query_norm, config.rms_epsilon, live, native=native)
     if parameters.key_norm is not None:
-        key = rms_norm(key, parameters.key_norm, config.rms_epsilon, native=config.native)
-    query = rotate(query, rotation, config.rope, native=config.native)
-    key = rotate(key, rotation, config.rope, native=config.native)
-    cache = write(cache, placement, key, value, native=config.native)
+        key = rms_norm(key, parameters.key_norm, config.rms_epsilon, live, native=native)
+    query = rotate(query, rotation, config.rope, live, native=native)
+    key = rotate(key, rotation, config.rope, live, native=native)
+    cache = write(cache, placement, key, value, native=native)
     mixed = paged_attention(
         query,
         cache.keys,
@@ -69,19 +70,20 @@ def attention(
         placement.block_tables,
         placement.positions,
         placement.lengths,
+        live,
         scale=config.head_dim**-0.5,
         window=config.sliding_window,
-        native=config.native,
+        native=native,
     )
     if gate is not None:
         mixed = in_fixed_batch(
             lambda mixed, gate: mixed * jax.nn.sigmoid(gate),
             mixed,
             gate,
-            fixed=config.native and x.shape[1] == 1,
+            fixed=native and x.shape[1] == 1,
         )
     mixed = mixed.reshape(*x.shape[:2], -1)
-    return linear(mixed, parameters.output, placement.live), cache
+    return linear(mixed, parameters.output, live), cache
 
 
 def _heads(

@@ -16,7 +16,7 @@ from pantheon.engine.model.kv_cache import LayerCache, ModelCache, Placement, Re
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
 from pantheon.engine.model.moe import mixture
-from pantheon.engine.model.norms import rms_norm
+from pantheon.engine.model.norms import add_rms_norm, rms_norm
 from pantheon.engine.model.packed import rows_of
 from pantheon.engine.model.parameters import LayerParameters, Parameters
 from pantheon.engine.model.rotary import rotation
@@ -38,15 +38,18 @@ def hidden_states(
     turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
     written: list[LayerCache] = []
     left: list[DeltaNetCache] = []
-    for layer in parameters.layers:
+    norms = [*(layer.mixer_norm for layer in parameters.layers), parameters.output_norm]
+    normed = rms_norm(x, norms[0], config.rms_epsilon, placement.live, native=config.native)
+    for layer, norm in zip(parameters.layers, norms[1:], strict=True):
         held = next(kv) if isinstance(layer.mixer, AttentionParameters) else next(states)
-        x, following = _decoder_layer(config, turns, layer, x, placement, held)
+        x, normed, following = _decoder_layer(
+            config, turns, layer, norm, x, normed, placement, held
+        )
         if isinstance(following, LayerCache):
             written.append(following)
         else:
             left.append(following)
     recurrent = tuple(array for layer_states in left for array in layer_states)
-    normed = rms_norm(x, parameters.output_norm, config.rms_epsilon, native=config.native)
     return normed, ModelCache(tuple(written), recurrent)
 
 
@@ -67,12 +70,24 @@ def _decoder_layer(
     config: ModelConfig,
     turns: Float[Array, "batch time 2 turned"],
     layer: LayerParameters,
+    next_norm: Float[Array, " hidden"],
     x: Float[Array, "batch time hidden"],
+    normed: Float[Array, "batch time hidden"],
     placement: Placement,
     cache: LayerCache | DeltaNetCache,
-) -> tuple[Float[Array, "batch time hidden"], LayerCache | DeltaNetCache]:
-    """One layer. Jitted so that each kind is traced and lowered once; XLA inlines it."""
-    normed = rms_norm(x, layer.mixer_norm, config.rms_epsilon, native=config.native)
+) -> tuple[
+    Float[Array, "batch time hidden"],
+    Float[Array, "batch time hidden"],
+    LayerCache | DeltaNetCache,
+]:
+    """One layer, and the norm that follows it: of what is added to `x`, each sum has its norm.
+
+    Jitted so that each kind is traced and lowered once; XLA inlines it.
+
+    Args:
+        next_norm: weight of the norm before the next layer, or before the head.
+        normed: `x` through the layer's own first norm.
+    """
     following: LayerCache | DeltaNetCache
     if isinstance(layer.mixer, AttentionParameters):
         assert isinstance(cache, LayerCache), "attention keeps keys and values"
@@ -80,15 +95,18 @@ def _decoder_layer(
     else:
         assert isinstance(cache, DeltaNetCache), "a delta net keeps states"
         mixed, following = gated_delta_net(layer.mixer, config, normed, cache, placement)
-    x = x + mixed
-    normed = rms_norm(x, layer.feed_forward_norm, config.rms_epsilon, native=config.native)
+    add_norm = partial(
+        add_rms_norm, epsilon=config.rms_epsilon, live=placement.live, native=config.native
+    )
+    x, normed = add_norm(x, mixed, layer.feed_forward_norm)
     if isinstance(layer.feed_forward, MlpParameters):
         made = swiglu(layer.feed_forward, normed, placement.live, native=config.native)
-        return x + made, following
-    assert config.moe is not None, "a mixture of experts has a shape"
-    return x + mixture(
-        layer.feed_forward, config.moe, normed, placement.valid, native=config.native
-    ), following
+    else:
+        assert config.moe is not None, "a mixture of experts has a shape"
+        made = mixture(
+            layer.feed_forward, config.moe, normed, placement.valid, native=config.native
+        )
+    return *add_norm(x, made, next_norm), following
 
 
 def logits(

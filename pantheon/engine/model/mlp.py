@@ -34,5 +34,5 @@ def swiglu(
         native: the factors by the native kernels, which must be there.
     """
     gate, up = linears(x, (parameters.gate, parameters.up), live)
-    inner = row_wise.silu_product(gate, up) if native else jax.nn.silu(gate) * up
+    inner = row_wise.silu_product(gate, up, live) if native else jax.nn.silu(gate) * up
     return linear(inner, parameters.down, live)

@@ -43,6 +43,7 @@ def rotate(
     x: Float[Array, "batch time heads head_dim"],
     by: Float[Array, "batch time 2 turned"],
     rope: RopeConfig,
+    live: Int[Array, " bounds"] | None = None,
     *,
     native: bool = False,
 ) -> Float[Array, "batch time heads head_dim"]:
@@ -53,11 +54,12 @@ def rotate(
     those that are turned are left as they are (partial rotary).
 
     Args:
+        live: which tokens are no padding, see `row_wise`. What comes out for padding means nothing.
         native: by the native kernels, which must be there.
     """
     neighbours = rope.pairing is Pairing.NEIGHBOURS
     if native:
-        return row_wise.rotate(x, by, neighbours=neighbours)
+        return row_wise.rotate(x, by, live, neighbours=neighbours)
     turned, passed = x[..., : by.shape[-1]], x[..., by.shape[-1] :]
     shape = (-1, 2) if neighbours else (2, -1)
     pairs = turned.reshape(*turned.shape[:-1], *shape)

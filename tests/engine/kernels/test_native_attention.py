@@ -89,6 +89,30 @@ def test_what_others_left_in_the_last_page_changes_nothing(
     np.testing.assert_array_equal(_native(case, arguments, instruction_set), expected)
 
 
+@pytest.mark.parametrize("instruction_set", _SETS)
+@pytest.mark.parametrize("case", (*CASES, *_MORE), ids=lambda case: case.name)
+def test_tokens_that_are_not_live_are_zeros_and_change_no_other(
+    case: Case, instruction_set: InstructionSet
+) -> None:
+    arguments = case.arguments()
+    whole = _native(case, arguments, instruction_set)
+    tokens = whole.shape[0] * whole.shape[1]
+    expected = whole.reshape(tokens, -1)
+    for first, end in ((0, tokens), (0, tokens // 3), (tokens // 4, tokens), (tokens // 2,) * 2):
+        found = np.asarray(
+            native_attention(
+                *map(jnp.asarray, arguments),
+                jnp.array([first, end], jnp.int32),
+                scale=case.head_dim**-0.5,
+                window=case.window,
+                instruction_set=instruction_set,
+            )
+        ).reshape(tokens, -1)
+        np.testing.assert_array_equal(found[first:end], expected[first:end])
+        np.testing.assert_array_equal(found[:first], 0)
+        np.testing.assert_array_equal(found[end:], 0)
+
+
 def _case(
     time: int, group: int, kv_heads: int, dims: int, page_size: int, held: list[int], window: int
 ) -> Case:

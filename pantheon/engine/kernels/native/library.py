@@ -21,6 +21,7 @@ _OPERATIONS: Final = (
     "pantheon_write_pages",
     "pantheon_zeros",
     "pantheon_rms_norm",
+    "pantheon_add_rms_norm",
     "pantheon_silu_product",
     "pantheon_rotation",
     "pantheon_rotate",

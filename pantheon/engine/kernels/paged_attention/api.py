@@ -15,6 +15,7 @@ def paged_attention(
     block_tables: Int[Array, "batch blocks"],
     positions: Int[Array, "batch time"],
     lengths: Int[Array, " batch"],
+    live: Int[Array, " bounds"] | None = None,
     *,
     scale: float,
     window: int = 0,
@@ -30,20 +31,16 @@ def paged_attention(
         block_tables: pages of each sequence in order; what stands past a sequence's end is
             not read.
         lengths: tokens held by each sequence, 0 for a padding row.
+        live: of the tokens of all sequences as one axis, the first that is no padding and one past
+            the last. What comes out for the others means nothing; the native kernels spend no time
+            on it. None for no padding.
         window: how many tokens back a token sees, itself included; 0 for all.
         native: by the native kernels, which must be there.
     """
-    implementation = native_attention if native else online
-    return implementation(
-        query,
-        key_pages,
-        value_pages,
-        block_tables,
-        positions,
-        lengths,
-        scale=scale,
-        window=window,
-    )
+    arguments = (query, key_pages, value_pages, block_tables, positions, lengths)
+    if native:
+        return native_attention(*arguments, live, scale=scale, window=window)
+    return online(*arguments, scale=scale, window=window)
 
 
 def write_pages(

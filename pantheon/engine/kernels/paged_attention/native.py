@@ -17,6 +17,7 @@ def native_attention(
     block_tables: Int[Array, "batch blocks"],
     positions: Int[Array, "batch time"],
     lengths: Int[Array, " batch"],
+    live: Int[Array, " bounds"] | None = None,
     *,
     scale: float,
     window: int = 0,
@@ -25,7 +26,8 @@ def native_attention(
     """See `paged_attention`. Pages are float32 or float16, everything else float32.
 
     A row's result does not depend on the other rows or on the number of threads, bit for bit.
-    A length beyond the table and a page that does not exist fail the step.
+    Tokens outside of `live` come out as zeros. A length beyond the table and a page that does not
+    exist fail the step.
     """
     call = jax.ffi.ffi_call("pantheon_attend", jax.ShapeDtypeStruct(query.shape, query.dtype))  # type: ignore[no-untyped-call]
     mixed: jax.Array = call(
@@ -35,6 +37,7 @@ def native_attention(
         block_tables.astype(jnp.int32),
         positions.astype(jnp.int32),
         lengths.astype(jnp.int32),
+        jnp.array([0, query.shape[0] * query.shape[1]], jnp.int32) if live is None else live,
         scale=np.float32(scale),
         window=np.int64(window),
         instruction_set=np.int64(instruction_set),
