@@ -77,7 +77,7 @@ struct AttentionKernels {
   // Writes the results of an item's queries from the partials of all parts of its keys, which
   // stand one after another, in their order.
   void (*merge)(const Attention&, const AttentionItem&, float* partials, int64_t count);
-  // Makes `count` float16 of floats; what is too large becomes infinite.
+  // Makes `count` float16 of floats; what is too large becomes no number.
   void (*to_halves)(const float* from, uint16_t* to, int64_t count);
 };
 

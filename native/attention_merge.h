@@ -44,18 +44,29 @@ void merge_partials(const Attention& call, const AttentionItem& item, float* par
   }
 }
 
+// No number in place of what float16 cannot hold. Infinite, a key would be one that some queries
+// never look at: the overflow would be seen by chance only.
+template <class Isa>
+[[gnu::always_inline]] inline typename Isa::Floats within_halves(typename Isa::Floats values) {
+  using Words = typename Isa::Words;
+  const Words bits = reinterpret_cast<Words>(values);
+  const Words is_held =
+      reinterpret_cast<Words>(Isa::reinterpreted(bits & 0x7fffffffu) < Isa::splat(65520.0f));
+  return Isa::reinterpreted(bits | (~is_held & 0x7fc00000u));
+}
+
 template <class Isa>
 void to_halves(const float* from, uint16_t* to, int64_t count) {
   using Floats = typename Isa::Floats;
   int64_t i = 0;
   for (; i + Isa::lanes <= count; i += Isa::lanes) {
-    Isa::store_halves(to + i, Isa::template load<Floats>(from + i));
+    Isa::store_halves(to + i, within_halves<Isa>(Isa::template load<Floats>(from + i)));
   }
   if (i < count) {
     float rest[Isa::lanes] = {};
     uint16_t halves[Isa::lanes];
     std::memcpy(rest, from + i, sizeof(float) * (count - i));
-    Isa::store_halves(halves, Isa::template load<Floats>(rest));
+    Isa::store_halves(halves, within_halves<Isa>(Isa::template load<Floats>(rest)));
     std::memcpy(to + i, halves, sizeof(uint16_t) * (count - i));
   }
 }

@@ -84,7 +84,7 @@ def memory_need(
     states = (2 + FEWEST_CHECKPOINTS) * config.state_values
     return MemoryNeed(
         weights=sum(sizes) + max(sizes, default=0),
-        cache=(window * config.kv_values_per_token + states) * FLOAT32_BYTES,
+        cache=window * config.kv_bytes_per_token + states * FLOAT32_BYTES,
         steps=_step_values(config) * FLOAT32_BYTES + _unpacked(file),
         programs=PROGRAM_BYTES + _large_layers(config) * LAYER_PROGRAM_BYTES,
     )

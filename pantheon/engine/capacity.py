@@ -67,7 +67,7 @@ def plan_states(*, rows: int, sessions: int, state_bytes: int, memory: int) -> S
             f"but only {memory // 2} may be used"
         )
     rows = min(rows, affordable - fewest)
-    checkpoints = min(sessions * CHECKPOINTS_OF_SESSION, affordable - rows)
+    checkpoints = min(sessions * CHECKPOINTS_OF_SESSION, _rounded_down(affordable - rows))
     return StatePlan(rows, checkpoints, (rows + 1 + checkpoints) * state_bytes)
 
 
@@ -81,6 +81,9 @@ def plan_capacity(
     memory: int,
 ) -> Capacity:
     """Size the KV pool and the window.
+
+    Where memory is the limit, the pool is a little smaller than it, by a sixteenth at the most, and
+    has one of few sizes: a compiled step is one of a size, and free memory never the same twice.
 
     Every row that is claimed can hold a whole window at the same time as the others: what is
     advertised as decoded at once must be (reference, `max_concurrent`). Where the memory does
@@ -105,13 +108,18 @@ def plan_capacity(
             f"the KV cache needs at least {PAGE_SIZE * bytes_per_token} bytes for one page, "
             f"but only {memory} may be used"
         )
-    pages_of_window = min(-(-window // PAGE_SIZE), affordable)
+    pages_of_window = min(-(-window // PAGE_SIZE), _rounded_down(affordable))
     rows = min(rows, DECODE_BATCHES[-1], affordable // pages_of_window)
     # Beyond what the rows need, a window for each session that may keep its KV.
-    pages = min(max(rows, sessions) * pages_of_window, affordable)
+    pages = min(max(rows, sessions) * pages_of_window, _rounded_down(affordable))
     return Capacity(
         rows=rows,
         pages=max(pages, rows * pages_of_window),
         page_size=PAGE_SIZE,
         window=min(window, pages_of_window * PAGE_SIZE),
     )
+
+
+def _rounded_down(count: int) -> int:
+    """To a whole number of thirty-seconds of the next power of two; small counts as they are."""
+    return count - count % max(1 << count.bit_length() >> 5, 1)

@@ -72,7 +72,8 @@ class EngineConfig:
             (QWEN35_BATCH_SLOTS=0).
         native: whether matrices are multiplied by the native kernels, where those are built
             (PANTHEON_NATIVE); without them it is in float32, and takes longer.
-        precision: in which numbers the native kernels multiply (PANTHEON_PRECISION).
+        precision: in which numbers the native kernels multiply, and keys and values are kept
+            (PANTHEON_PRECISION).
         compile_cache_dir: where compiled programs are kept between starts; None keeps none.
         xla_flags: XLA_FLAGS of the environment. XLA reads it by itself; programs that are kept
             depend on it.

@@ -114,7 +114,7 @@ def _load(
         native = _has_native_kernels(config, progress)
         if programs is not None:
             programs.foresee(occasion)
-        dimensions = replace(dimensions, native=native)
+        dimensions = replace(dimensions, native=native, kv_dtype=config.precision.kv_dtype)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         ).check(host_memory().available)
@@ -151,13 +151,13 @@ def _load(
         ctx_cap=options.ctx_cap,
         rows=states.rows,
         sessions=sessions if config.session_cache else 0,
-        bytes_per_token=dimensions.kv_values_per_token * FLOAT32_BYTES,
+        bytes_per_token=dimensions.kv_bytes_per_token,
         memory=memory - states.bytes,
     )
     capacity = replace(capacity, checkpoints=states.checkpoints)
     progress(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
-        f"{capacity.pages * capacity.page_size} tokens of KV in all"
+        f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
     runner = Runner(architecture, dimensions, parameters, capacity, native=native)
     runner.compile(progress, programs)

@@ -55,7 +55,8 @@ class BlobHeader:
         n_tok: tokens whose KV it holds.
         prompt_tokens: leading tokens that were the last turn's prompt.
         answer_ends: numbers of leading tokens at which an answer ends, rising.
-        layout: for each array of a page its dtype and shape.
+        layout: for each array of a page its dtype and shape; the dtype is what the server keeps
+            keys and values in, and a blob is never converted to another.
         checkpoints: numbers of leading tokens after which it has the state, rising.
         state_layout: for each array of a state its dtype and shape.
     """
@@ -164,7 +165,11 @@ def decode_blob(blob: bytes, tokens: Sequence[int], target: BlobTarget) -> Decod
     if any(not 0 <= token < target.vocabulary for token in tokens):
         raise BadSessionBlob(f"token ids must be in 0 to {target.vocabulary - 1}")
     if header.layout != layout_of(target.layout):
-        raise BadSessionBlob("the blob's KV pages are laid out for another build of this model")
+        raise BadSessionBlob(
+            "the blob's KV pages are laid out for another build or PANTHEON_PRECISION of this "
+            f"model: expected {layout_of(target.layout)[:1]} and so on, "
+            f"got {header.layout[:1]!s:.100}"
+        )
     if header.state_layout != layout_of(target.state_layout):
         raise BadSessionBlob("the blob's states are laid out for another build of this model")
     if bool(header.checkpoints) != bool(target.state_layout) or (

@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+FLOAT32: Final[np.dtype[Any]] = np.dtype(np.float32)
 
 
 class Pairing(Enum):
@@ -120,6 +125,7 @@ class ModelConfig:
         delta_net: the recurrent layers; None where there are none.
         native: whether the native kernels compute what is no product of a weight. They must be
             there. Which layout a weight is in says of itself who multiplies by it.
+        kv_dtype: in which keys and values are kept, float32 or float16.
     """
 
     architecture: str
@@ -140,6 +146,7 @@ class ModelConfig:
     moe: MoeConfig | None = None
     delta_net: DeltaNetConfig | None = None
     native: bool = False
+    kv_dtype: np.dtype[Any] = FLOAT32
 
     @property
     def attention_layers(self) -> int:
@@ -150,6 +157,11 @@ class ModelConfig:
     def kv_values_per_token(self) -> int:
         """Numbers that one token's keys and values take in all layers together."""
         return 2 * self.attention_layers * self.kv_heads * self.head_dim
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of the same."""
+        return self.kv_values_per_token * self.kv_dtype.itemsize
 
     @property
     def state_values(self) -> int:

@@ -106,7 +106,7 @@ class Runner:
             config.kv_heads,
             capacity.page_size,
             config.head_dim,
-            jnp.dtype(jnp.float32),
+            config.kv_dtype,
             native=self._native,
         )
         rows = capacity.rows + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels.paged_attention.native import native_attention, native_write
@@ -58,7 +59,8 @@ def write_pages(
 ]:
     """Store keys and values of tokens in their pages, in the type of those.
 
-    In float16 a number from 65520 on becomes infinite.
+    In float16 what it cannot hold, from 65520 on, becomes NaN, so that whoever attends to it has
+    no numbers: an infinite key would be one that half of the queries pass over in silence.
 
     Args:
         pages: page of each token; the number of pages, one past the last, for one that is not
@@ -73,6 +75,9 @@ def write_pages(
         held: Float[Array, "pages kv_heads page_size head_dim"],
         new: Float[Array, "batch time kv_heads head_dim"],
     ) -> Float[Array, "pages kv_heads page_size head_dim"]:
-        return held.at[pages, :, offsets, :].set(new.astype(held.dtype), mode="drop")
+        stored = new.astype(held.dtype)
+        if held.dtype == jnp.float16:
+            stored = jnp.where(jnp.isinf(stored), jnp.nan, stored)
+        return held.at[pages, :, offsets, :].set(stored, mode="drop")
 
     return store(key_pages, keys), store(value_pages, values)
