@@ -22,7 +22,9 @@ def products(
 ) -> list[Float[Array, "rows _outputs"]]:
     """The products of the same activations with the transpose of each matrix, in one call.
 
-    A row of a result does not depend on the other rows, bit for bit.
+    A row of a result does not depend on what the other rows hold, bit for bit; nor on how many
+    they are, but that codes of `Precision.DEFAULT` may be multiplied in whole numbers for up to 16
+    rows, padding included, and in float32 for more.
 
     Args:
         live: the first row that holds something, and one past the last; nothing is computed of the

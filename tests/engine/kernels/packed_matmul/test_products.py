@@ -1,6 +1,6 @@
 """Products of the native kernels in float32 against the values by ggml's own conversion, in
-float64; and that a row's result, in float32 or not, depends on nothing but the row
-(ARCHITECTURE.md, the same answer alone and in company)."""
+float64; and that a row's result, in float32 or not, depends on nothing but the row and the kind of
+the step (ARCHITECTURE.md, the same answer alone and in company)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ _SETS = [
     for one in InstructionSet
     if one is not InstructionSet.BEST and _LIBRARY.missing is None and _LIBRARY.has(one)
 ]
+_JITTED = jax.jit(products, static_argnums=3)
+_MOST_IN_WHOLE = 16
 _ROUNDING = 2e-6
 """Of float32 sums of some hundred terms, relative to the sum of their magnitudes."""
 
@@ -40,8 +42,7 @@ def _product(
     *matrices: InterleavedMatrix,
     using: InstructionSet = InstructionSet.BEST,
 ) -> list[NDArray[np.float32]]:
-    jitted = jax.jit(lambda x, matrices: products(x, matrices, using))
-    return [np.asarray(one) for one in jitted(jnp.asarray(x), list(matrices))]
+    return [np.asarray(one) for one in _JITTED(jnp.asarray(x), list(matrices), None, using)]
 
 
 def _activations(rows: int, columns: int, seed: int = 1) -> NDArray[np.float32]:
@@ -116,12 +117,20 @@ def test_several_matrices_of_different_types_go_in_one_call() -> None:
 def test_a_row_depends_on_no_other(
     precision: Precision, source: str, using: InstructionSet
 ) -> None:
-    """Whatever the number of rows, and wherever it stands: bit for bit."""
+    """Wherever it stands, and whatever the number of rows on either side of the largest that codes
+    are multiplied for in whole numbers: bit for bit."""
     matrix = sample(source, 70, 512).matrix(precision)
     x = _activations(131, 512)
+    few = (1, 2, 3, 4, 5, 6, 7, 8, 9, _MOST_IN_WHOLE)
+    many = (_MOST_IN_WHOLE + 1, 65, 128, 129)
     (whole,) = _product(x, matrix, using=using)
-    for count in (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 65, 128, 129):
+    for count in many if precision is Precision.DEFAULT else few + many:
         first = (17 * count) % (132 - count)
+        (part,) = _product(x[first : first + count], matrix, using=using)
+        np.testing.assert_array_equal(part, whole[first : first + count])
+    (whole,) = _product(x[:_MOST_IN_WHOLE], matrix, using=using)
+    for count in few:
+        first = 5 * count % (_MOST_IN_WHOLE + 1 - count)
         (part,) = _product(x[first : first + count], matrix, using=using)
         np.testing.assert_array_equal(part, whole[first : first + count])
 

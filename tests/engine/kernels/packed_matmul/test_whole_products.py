@@ -25,6 +25,7 @@ _SETS = [
     for one in InstructionSet
     if one is not InstructionSet.BEST and _LIBRARY.missing is None and _LIBRARY.has(one)
 ]
+_JITTED = jax.jit(products, static_argnums=3)
 _CODES = (*BLOCKS, "INT8")
 _HALF_STEP = 0.505 / 32767
 """What an activation may be off, of the largest of its 32: half a step, and the rounding of the
@@ -40,7 +41,7 @@ def _product(
     matrix: InterleavedMatrix,
     using: InstructionSet = InstructionSet.BEST,
 ) -> NDArray[np.float32]:
-    return np.asarray(jax.jit(lambda x, matrix: products(x, [matrix], using)[0])(x, matrix))
+    return np.asarray(_JITTED(x, [matrix], None, using)[0])
 
 
 def _activations(rows: int, columns: int, seed: int = 1) -> NDArray[np.float32]:
