@@ -217,7 +217,8 @@ class Settings:
         Declaration(
             "PANTHEON_PRECISION",
             precision,
-            "float32 multiplies packed weights with activations of 32 bits, in place of 16",
+            "float32 multiplies packed weights with activations of 32 bits and keeps keys and "
+            "values in 32, in place of 16",
             shown_default="default",
         ),
     )

@@ -67,7 +67,7 @@ def plan_states(*, rows: int, sessions: int, state_bytes: int, memory: int) -> S
             f"but only {memory // 2} may be used"
         )
     rows = min(rows, affordable - fewest)
-    checkpoints = min(sessions * CHECKPOINTS_OF_SESSION, _rounded_down(affordable - rows))
+    checkpoints = _as_many(sessions * CHECKPOINTS_OF_SESSION, affordable - rows)
     return StatePlan(rows, checkpoints, (rows + 1 + checkpoints) * state_bytes)
 
 
@@ -108,10 +108,10 @@ def plan_capacity(
             f"the KV cache needs at least {PAGE_SIZE * bytes_per_token} bytes for one page, "
             f"but only {memory} may be used"
         )
-    pages_of_window = min(-(-window // PAGE_SIZE), _rounded_down(affordable))
+    pages_of_window = _as_many(-(-window // PAGE_SIZE), affordable)
     rows = min(rows, DECODE_BATCHES[-1], affordable // pages_of_window)
     # Beyond what the rows need, a window for each session that may keep its KV.
-    pages = min(max(rows, sessions) * pages_of_window, _rounded_down(affordable))
+    pages = _as_many(max(rows, sessions) * pages_of_window, affordable)
     return Capacity(
         rows=rows,
         pages=max(pages, rows * pages_of_window),
@@ -120,6 +120,8 @@ def plan_capacity(
     )
 
 
-def _rounded_down(count: int) -> int:
-    """To a whole number of thirty-seconds of the next power of two; small counts as they are."""
-    return count - count % max(1 << count.bit_length() >> 5, 1)
+def _as_many(wanted: int, affordable: int) -> int:
+    """What is wanted where it can be had, else what can, rounded down to five binary digits."""
+    if wanted <= affordable:
+        return wanted
+    return affordable - affordable % max(1 << affordable.bit_length() >> 5, 1)

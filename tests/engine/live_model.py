@@ -13,6 +13,7 @@ from pantheon.engine.drafting import Drafting, Guesser
 from pantheon.engine.events import Event, Failed, Finished
 from pantheon.engine.generation import Generation
 from pantheon.engine.model import Architecture, ModelConfig, Parameters
+from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
 from pantheon.engine.scheduler import Scheduler
@@ -142,9 +143,15 @@ def live_model(
     pages: int = 64,
     window: int = 1024,
     checkpoints: int = 0,
+    precision: Precision = Precision.FLOAT32,
 ) -> Iterator[LiveModel]:
-    """Load, compile and run a model."""
-    architecture, config, parameters = open_model(model) if isinstance(model, Path) else model
+    """Load, compile and run a model.
+
+    Args:
+        precision: of a model that is loaded here.
+    """
+    opened = open_model(model, precision=precision) if isinstance(model, Path) else model
+    architecture, config, parameters = opened
     capacity = Capacity(rows, pages, PAGE, window, checkpoints)
     runner = Runner(architecture, config, parameters, capacity)
     runner.compile(lambda message: None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
+import numpy as np
 import psutil
 import pytest
 
@@ -57,8 +59,10 @@ def test_the_smallest_useful_cache_holds_a_short_talk(cap: int, tokens: int) -> 
     with GGUFFile(golden_file("models/llama-smollm-f32.gguf")) as file:
         config = architecture_of(file).read_config(file)
         need = memory_need(file, config, ctx_cap=cap)
+        halves = memory_need(file, replace(config, kv_dtype=np.dtype(np.float16)), ctx_cap=cap)
     assert config.context_length > USEFUL_WINDOW
     assert need.cache == tokens * 2 * config.layers * config.kv_heads * config.head_dim * 4
+    assert 2 * halves.cache == need.cache
 
 
 @pytest.mark.parametrize(

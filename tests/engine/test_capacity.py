@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pantheon.engine.capacity import PAGE_SIZE, NotEnoughMemory, plan_capacity, plan_states
+from pantheon.engine.runner import Capacity
 
 
 def test_with_memory_enough_every_row_has_a_whole_window() -> None:
@@ -71,6 +72,52 @@ def test_less_than_a_page_is_refused() -> None:
             bytes_per_token=1,
             memory=PAGE_SIZE - 1,
         )
+
+
+@given(st.integers(1, 10**9), st.integers(0, 16))
+def test_a_pool_that_memory_limits_has_one_of_few_sizes(affordable: int, sessions: int) -> None:
+    """Compiled steps are used again where free memory is not what it was at the last start."""
+    pages = plan_capacity(
+        context_length=2**40,
+        ctx_cap=0,
+        rows=8,
+        sessions=sessions,
+        bytes_per_token=1,
+        memory=affordable * PAGE_SIZE,
+    ).pages
+    assert affordable * 15 / 16 < pages <= affordable
+    assert len(f"{pages:b}".rstrip("0")) <= 5, "five binary digits, the rest zeros"
+
+
+def test_free_memory_that_differs_a_little_gives_the_same_pool() -> None:
+    def plan(memory: int) -> Capacity:
+        return plan_capacity(
+            context_length=8192,
+            ctx_cap=0,
+            rows=8,
+            sessions=8,
+            bytes_per_token=40_000,
+            memory=memory,
+        )
+
+    plans = {plan(memory) for memory in range(2_000_000_000, 2_030_000_000, 1_000_000)}
+    assert len(plans) == 1
+
+
+def test_a_pool_that_the_configuration_limits_is_not_rounded() -> None:
+    capacity = plan_capacity(
+        context_length=64 * 101, ctx_cap=0, rows=1, sessions=0, bytes_per_token=1, memory=103 * 64
+    )
+    assert (capacity.pages, capacity.window) == (101, 64 * 101)
+
+
+def test_rounding_takes_no_row_away() -> None:
+    """Reference, `max_concurrent`: the rows that fit are served."""
+    window = 65 * PAGE_SIZE
+    capacity = plan_capacity(
+        context_length=window, ctx_cap=0, rows=8, sessions=8, bytes_per_token=1, memory=3 * window
+    )
+    assert (capacity.rows, capacity.pages, capacity.window) == (3, 3 * 65, window)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 64), st.integers(0, 10**9))

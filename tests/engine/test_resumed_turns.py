@@ -10,19 +10,26 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from tests.engine.live_model import LiveModel, Turn, live_model
 from tests.golden import golden_file
 
 _TOLERANCE = 1e-3
-_MODELS = ["llama-smollm", "llama-minicpm5"]
+_MODELS = [
+    ("llama-smollm", Precision.FLOAT32),
+    ("llama-minicpm5", Precision.FLOAT32),
+    ("llama-smollm", Precision.DEFAULT),
+]
 _RANDOM = np.random.default_rng(4)
 _IDS = [int(token) for token in _RANDOM.integers(5, 200, 600)]
 
 
-@pytest.fixture(scope="module", params=_MODELS)
+@pytest.fixture(scope="module", params=_MODELS, ids=lambda one: f"{one[0]}-{one[1].value}")
 def model(request: pytest.FixtureRequest) -> Iterator[LiveModel]:
-    with live_model(golden_file(f"models/{request.param}-f32.gguf")) as running:
+    name, precision = request.param
+    path = golden_file(f"models/{name}-f32.gguf")
+    with live_model(path, precision=precision) as running:
         yield running
         running.check()
 

@@ -190,6 +190,19 @@ def test_another_layout_is_refused(layout: list[Any]) -> None:
         decode_blob(_blob(_SOUND, layout=layout), _SOUND, _TARGET)
 
 
+def test_keys_and_values_of_another_precision_are_refused() -> None:
+    """Reference, `bad_session_blob`: does not fit this model. The float32 of one server would be
+    rounded by another, and no longer be what was exported."""
+    layouts = [[np.zeros((2, _PAGE, 3), dtype)] * 2 for dtype in (np.float16, np.float32)]
+    for held, coming in (layouts, layouts[::-1]):
+        header = _header(3, layout=layout_of(coming))
+        blob = b"".join(encode_blob(header, [1, 2, 3], [coming], _PAGE))
+        name, other = (one[0].dtype.name for one in (held, coming))
+        with pytest.raises(BadSessionBlob, match=f"PRECISION.*expected .*{name}.*got .*{other}"):
+            decode_blob(blob, [1, 2, 3], replace(_TARGET, layout=held))
+        assert decode_blob(blob, [1, 2, 3], replace(_TARGET, layout=coming)).header == header
+
+
 @pytest.mark.parametrize("length", [0, 1 << 20, (1 << 20) + 1, (1 << 31) - 1, (1 << 32) - 1])
 def test_a_header_length_of_any_size_allocates_nothing(length: int) -> None:
     """Scenario 164: a 2 GiB length field."""

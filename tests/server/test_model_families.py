@@ -173,8 +173,8 @@ def test_a_damaged_file_is_refused_and_the_server_lives_on(
 
 def test_it_is_listed_with_what_is_really_held(server: Server, family: _Family) -> None:
     """Reference, `vram_bytes`: the weights as the file packs them (blocks that predict further
-    tokens are left out), keys and values of a window a session, the states of recurrent layers,
-    and the newest token, counts and biases of the rows."""
+    tokens are left out), keys and values of a window a session in float16, the states of
+    recurrent layers, and the newest token, counts and biases of the rows."""
     assert _names(server) == [_FIRST, family.name]
     row = family.row
     assert row == get(server, "/admin/models").json()["data"][1]
@@ -184,8 +184,9 @@ def test_it_is_listed_with_what_is_really_held(server: Server, family: _Family) 
     tokens = _SESSIONS * _WINDOW
     states = (_SESSIONS + 1 + _CHECKPOINTS) * shape.recurrent_layers * shape.state_values
     rows = (_SESSIONS + 1) * (1 + 2 * shape.vocabulary)
-    held = states + tokens * shape.attention_layers * shape.kv_values + rows + shape.rotary_pairs
-    assert row["vram_bytes"] == shape.tensor_bytes + 4 * held
+    cache = tokens * shape.attention_layers * shape.kv_values
+    held = 2 * cache + 4 * (states + rows + shape.rotary_pairs)
+    assert row["vram_bytes"] == shape.tensor_bytes + held
 
 
 class _Shape:

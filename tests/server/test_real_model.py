@@ -78,7 +78,7 @@ def test_operator_row_states_what_is_held_and_served(smollm2: Server) -> None:
     # As the file packs them: Q4_1 in the layers, Q8_0 in the tied embedding, norms in float32.
     layers = 30 * (2 * 576 * (576 + 192) + 3 * 576 * 1536)
     weights = layers // 32 * 20 + 49152 * 576 // 32 * 34 + 61 * 576 * 4
-    cache = 2 * 1024 * 30 * 2 * 3 * 64 * 4
+    cache = 2 * 1024 * 30 * 2 * 3 * 64 * 2  # In float16.
     # Newest token, counts and biases of two rows and of the padding.
     rows = 3 * (4 + 49152 * (4 + 4))
     assert row["vram_bytes"] == weights + cache + rows + 4 * 32, "and rotary frequencies"

@@ -39,12 +39,13 @@ def open_model(
 ) -> Model:
     """Read a model file whole, for the native kernels where they are built.
 
-    In float32: the tolerances of the reference data are those of its rounding.
+    In float32, keys and values too: the tolerances of the reference data are those of its rounding.
     """
     with GGUFFile(path) as file:
         architecture = architecture_of(file)
         native = native and native_missing() is None
-        config = replace(architecture.read_config(file).within(context_cap), native=native)
+        config = architecture.read_config(file).within(context_cap)
+        config = replace(config, native=native, kv_dtype=precision.kv_dtype)
         parameters = architecture.read_parameters(
             WeightReader(file, native=native, precision=precision),
             config,
@@ -76,7 +77,7 @@ def empty_cache(model: Model) -> ModelCache:
         config.kv_heads,
         PAGE_SIZE,
         config.head_dim,
-        jnp.dtype(jnp.float32),
+        config.kv_dtype,
     )
     shapes = architecture.recurrent_shapes(config)
     return ModelCache(kv, tuple(jnp.zeros((1, *shape), jnp.float32) for shape in shapes))

@@ -1,4 +1,4 @@
-"""Activations of 16 bits (`Precision.DEFAULT`) against transformers in float32
+"""Activations, keys and values of 16 bits (`Precision.DEFAULT`) against transformers in float32
 (tests/data/README.md, quant and smollm2), in steps of so few tokens that every processor multiplies
 them in whole numbers."""
 
