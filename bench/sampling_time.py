@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import jax
 import numpy as np
@@ -13,35 +13,34 @@ from jaxtyping import Array
 
 from bench.parity_engine import config_of
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner.adjustment import adjust, batch_adjustments
+from pantheon.engine.runner.adjustment import RowHistory, batch_adjustments
 from pantheon.engine.runner.compiler_options import compiler_options
-from pantheon.engine.runner.logprobs import logprobs
-from pantheon.engine.runner.sampling import batch_rows, sample
-from pantheon.engine.runner.steps import ChoiceBatch
+from pantheon.engine.runner.sampling import batch_rows
+from pantheon.engine.runner.steps import ChoiceBatch, Chosen, choose
 
 _RUNS: Final = 50
 _GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
 
 
 def sampling_seconds(model: Path, rows: int) -> float:
-    """Median seconds of adjusting the scores of a step and choosing from them, compiled alone."""
+    """Median seconds of choosing greedily from the scores of a step, compiled alone."""
     config = config_of(model)
     every = [_GREEDY] * rows
     choice = ChoiceBatch(
         batch_rows(every, [0] * rows, rows, config.tokens),
         batch_adjustments(every, [None] * rows, rows, config.vocabulary),
-        np.bool_(False),  # type: ignore[arg-type]
+        adjusted=np.bool_(False),  # type: ignore[arg-type]
+        logprobs_wanted=np.bool_(False),  # type: ignore[arg-type]
     )
     shape = (rows, config.vocabulary)
     scores = jax.device_put(np.random.default_rng(0).standard_normal(shape, np.float32))
     counts = jax.device_put(np.zeros(shape, np.int32))
     bias = jax.device_put(np.zeros(shape, np.float32))
 
-    def choose(scores: Array, counts: Array, bias: Array, choice: ChoiceBatch) -> Any:
-        tokens = sample(adjust(scores, counts, bias, choice.adjustment), choice.sampling)
-        return tokens, logprobs(scores, tokens, choice.logprobs_wanted)
+    def chosen(scores: Array, counts: Array, bias: Array, choice: ChoiceBatch) -> Chosen:
+        return choose(scores, lambda: RowHistory(counts, bias), choice)
 
-    compiled = jax.jit(choose).lower(scores, counts, bias, choice).compile(compiler_options())
+    compiled = jax.jit(chosen).lower(scores, counts, bias, choice).compile(compiler_options())
     times = []
     for _ in range(_RUNS):
         began = time.perf_counter()

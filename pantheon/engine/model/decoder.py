@@ -114,5 +114,7 @@ def logits(
 ) -> Float[Array, "batch vocabulary"]:
     """Scores of the next token; -inf for rows of the embedding that are no token (padding)."""
     scores = linear(hidden, parameters.head)
+    if config.tokens == config.vocabulary:
+        return scores
     is_token = jnp.arange(config.vocabulary) < config.tokens
     return jnp.where(is_token, scores, -jnp.inf)

@@ -64,9 +64,13 @@ class StepArguments:
         batch: int,
     ) -> ChoiceBatch:
         wanted = any(row.top_logprobs is not None for row in rows)
+        adjusted = any(mask is not None for mask in masks) or any(
+            row.presence_penalty or row.frequency_penalty or row.logit_bias for row in rows
+        )
         return ChoiceBatch(
             batch_rows(rows, positions, batch, self._config.tokens),
             batch_adjustments(rows, masks, batch, self._config.vocabulary),
+            np.bool_(adjusted),  # type: ignore[arg-type]
             np.bool_(wanted),  # type: ignore[arg-type]
         )
 

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pantheon.engine.model.fixed_batch import in_fixed_batch
+
 MAX_ALTERNATIVES: Final = 20
 """Most alternatives of a token (reference, request body, `top_logprobs`)."""
 
@@ -35,7 +37,7 @@ def logprobs(
     count = min(MAX_ALTERNATIVES, vocabulary)
 
     def compute() -> Logprobs:
-        total = jax.nn.logsumexp(logits, axis=-1)
+        total = in_fixed_batch(lambda rows: jax.nn.logsumexp(rows, axis=-1), logits)
         chosen = jnp.take_along_axis(logits, tokens[:, None], axis=1)[:, 0]
         top, top_tokens = jax.lax.top_k(logits, count)
         return Logprobs(chosen - total, top - total[:, None], top_tokens.astype(jnp.int32))

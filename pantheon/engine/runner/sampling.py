@@ -65,9 +65,14 @@ def batch_rows(
     return SamplingBatch(temperature, top_p, top_k, seed, position)  # type: ignore[arg-type]
 
 
+def best(logits: Float[Array, "batch vocabulary"]) -> Int[Array, " batch"]:
+    """The token with the largest logit of each row, the first of those that tie."""
+    return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+
+
 def sample(logits: Float[Array, "batch vocabulary"], rows: SamplingBatch) -> Int[Array, " batch"]:
     """Choose a token for each row: temperature, then top-k, then top-p, then a draw."""
-    greedy = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+    greedy = best(logits)
     sampled = rows.temperature > 0
     wide = sampled & (rows.top_k > min(CANDIDATES, logits.shape[1]))
 
@@ -86,9 +91,9 @@ def _scale(
     logits: Float[Array, "batch vocabulary"], rows: SamplingBatch
 ) -> Float[Array, "batch vocabulary"]:
     """Logits below their maximum, divided by the temperature: never NaN, 0 the largest."""
-    best = jnp.max(logits, axis=-1, keepdims=True)
+    largest = jnp.max(logits, axis=-1, keepdims=True)
     divisor = jnp.where(rows.temperature > 0, rows.temperature, 1.0)
-    return (logits - best) / divisor[:, None]
+    return (logits - largest) / divisor[:, None]
 
 
 def _noise(rows: SamplingBatch, tokens: Int[Array, "batch count"]) -> Float[Array, "batch count"]:
@@ -145,8 +150,8 @@ def _draw_from_candidates(
     before = jnp.cumsum(probabilities, axis=-1) - probabilities
     kept &= before < jnp.maximum(rows.top_p, _TINY)[:, None]
     noisy = jnp.where(kept, scores, -jnp.inf) + _noise(rows, tokens)
-    best = jnp.argmax(noisy, axis=-1)
-    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0].astype(jnp.int32)
+    drawn = jnp.argmax(noisy, axis=-1)
+    return jnp.take_along_axis(tokens, drawn[:, None], axis=1)[:, 0].astype(jnp.int32)
 
 
 def _draw_from_all(

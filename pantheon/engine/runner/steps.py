@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Paramet
 from pantheon.engine.model.kv_cache import place
 from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
 from pantheon.engine.runner.logprobs import Logprobs, logprobs
-from pantheon.engine.runner.sampling import SamplingBatch, sample
+from pantheon.engine.runner.sampling import SamplingBatch, best, sample
 
 
 class DeviceState(NamedTuple):
@@ -35,11 +36,13 @@ class ChoiceBatch(NamedTuple):
     """How a step chooses its tokens.
 
     Attributes:
+        adjusted: whether `adjustment` or the bias of a row changes any logit.
         logprobs_wanted: whether any row wants log-probabilities.
     """
 
     sampling: SamplingBatch
     adjustment: AdjustmentBatch
+    adjusted: Bool[Array, ""]
     logprobs_wanted: Bool[Array, ""]
 
 
@@ -70,13 +73,24 @@ class Chosen(NamedTuple):
     finite: Bool[Array, " batch"]
 
 
-def _choose(
+def choose(
     logits: Float[Array, "batch vocabulary"],
-    counts: Int[Array, "batch vocabulary"],
-    bias: Float[Array, "batch vocabulary"],
+    history: Callable[[], RowHistory],
     choice: ChoiceBatch,
 ) -> Chosen:
-    tokens = sample(adjust(logits, counts, bias, choice.adjustment), choice.sampling)
+    """Choose each row's token. `history` looks up the rows' own, where anything changes logits."""
+
+    def adjusted() -> Float[Array, "batch vocabulary"]:
+        own = history()
+        return adjust(logits, own.counts, own.bias, choice.adjustment)
+
+    def chosen() -> Int[Array, " batch"]:
+        scores: jax.Array = jax.lax.cond(choice.adjusted, adjusted, lambda: logits)
+        return sample(scores, choice.sampling)
+
+    # Greedy rows that nothing adjusts need one pass over the vocabulary, not several.
+    plain = ~choice.adjusted & jnp.all(choice.sampling.temperature <= 0)
+    tokens = jax.lax.cond(plain, lambda: best(logits), chosen)
     # The largest score: one that is no number makes it none, -inf of padding does not.
     finite = jnp.isfinite(jnp.max(logits, axis=-1))
     return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted), finite)
@@ -134,7 +148,7 @@ def prefill_step(
     logits = architecture.logits(parameters, config, last)
     # The answer begins here: nothing of it counts yet, whatever the row was used for before.
     nothing = jnp.zeros((1, history.counts.shape[1]), jnp.int32)
-    chosen = _choose(logits, nothing, history.bias[row][None], choice)
+    chosen = choose(logits, lambda: RowHistory(nothing, history.bias[row][None]), choice)
     token = chosen.tokens[0]
     counts = history.counts.at[row].set(nothing[0].at[token].set(1))
     following = DeviceState(
@@ -185,8 +199,11 @@ def decode_step(
     counts = history.counts.at[fed.taken_rows, fed.taken_tokens].add(1)
     same = rows[:, None] == rows[None, :]
     before = same & (positions[None, :] < positions[:, None])
-    seen = _with_drafts(counts[rows], tokens, before)
-    chosen = _choose(logits, seen, history.bias[rows], choice)
+    chosen = choose(
+        logits,
+        lambda: RowHistory(_with_drafts(counts[rows], tokens, before), history.bias[rows]),
+        choice,
+    )
     alone = jnp.where(jnp.sum(same, axis=1) == 1, rows, padding)
     following = DeviceState(
         cache,
