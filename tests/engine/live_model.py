@@ -153,7 +153,8 @@ def live_model(
     opened = open_model(model, precision=precision) if isinstance(model, Path) else model
     architecture, config, parameters = opened
     capacity = Capacity(rows, pages, PAGE, window, checkpoints)
-    runner = Runner(architecture, config, parameters, capacity)
+    # One is enough, and compiled in a third of the time: a row is the same in all of them.
+    runner = Runner(architecture, config, parameters, capacity, batches=(8,))
     runner.compile(lambda message: None)
     slots = ReferencePool(checkpoints) if checkpoints else None
     cache = PrefixCache(PagePool(pages, PAGE), slots)

@@ -58,11 +58,13 @@ class Runner:
         capacity: Capacity,
         *,
         native: bool = False,
+        batches: tuple[int, ...] | None = None,
     ) -> None:
         """Allocate the KV arrays. `compile` must run before the first step.
 
         Args:
             native: whether the native library may be used.
+            batches: entries that decode steps are compiled for, rising; None for all that pay.
         """
         self._config = config
         self._capacity = capacity
@@ -73,7 +75,7 @@ class Runner:
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`."""
         alike = computes_rows_alike(config, parameters)
-        self.batches = decode_batches(capacity.rows, alike=alike)
+        self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
         self._arguments = StepArguments(config, capacity, self.batches)
         self._biased: set[int] = set()

@@ -29,7 +29,7 @@ does not compute in float32."""
 def _runner(path: Path) -> Runner:
     architecture, config, parameters = open_model(path, precision=Precision.DEFAULT)
     capacity = Capacity(rows=1, pages=len(_PAGES), page_size=_PAGE, window=len(_PAGES) * _PAGE)
-    runner = Runner(architecture, config, parameters, capacity)
+    runner = Runner(architecture, config, parameters, capacity, batches=(8,))
     runner.compile(lambda message: None)
     return runner
 
@@ -101,7 +101,7 @@ def test_what_float16_cannot_hold_ends_the_answer(native: bool, sign: int) -> No
     finite = []
     for precision in (Precision.FLOAT32, Precision.DEFAULT):
         held = replace(config, kv_dtype=precision.kv_dtype)
-        runner = Runner(architecture, held, parameters, capacity)
+        runner = Runner(architecture, held, parameters, capacity, batches=(8,))
         runner.compile(lambda message: None)
         steps = [runner.prefill([5, 9, 7], 0, [0], 0, _GREEDY).read()]
         steps.append(runner.decode([0], [3], [[0]], [_GREEDY]).read())

