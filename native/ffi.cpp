@@ -37,7 +37,9 @@ int64_t block_bytes(Format format, int64_t columns) {
 ffi::Error check_packed(const Packed& packed, int64_t format, int64_t rows, int64_t columns) {
   if (format < 0 || format >= kFormats) return invalid("the number of a format", format);
   const int64_t bytes = block_bytes(static_cast<Format>(format), columns);
-  if (bytes == 0) return invalid("columns in whole spans of format " + std::to_string(format), columns);
+  if (bytes == 0) {
+    return invalid("columns in whole spans of format " + std::to_string(format), columns);
+  }
   if (packed.dimensions()[1] != bytes) {
     return invalid("blocks of " + std::to_string(bytes) + " bytes", packed.dimensions()[1]);
   }
@@ -105,8 +107,8 @@ bool pays_in_whole(InstructionSet set, int64_t rows) {
   return rows <= most || set == InstructionSet::vnni;
 }
 
-ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs matrices, ffi::RemainingRets results,
-                    ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
+ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs matrices,
+                    ffi::RemainingRets results, ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
                     int64_t instruction_set) {
   return guarded([&] {
     auto set = static_cast<InstructionSet>(instruction_set);
@@ -134,7 +136,9 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
       auto result = results.get<Matrix>(i);
       if (result.has_error()) return result.error();
       const auto dimensions = (*result)->dimensions();
-      if (dimensions[0] != all_rows) return invalid(std::to_string(all_rows) + " rows", dimensions[0]);
+      if (dimensions[0] != all_rows) {
+        return invalid(std::to_string(all_rows) + " rows", dimensions[0]);
+      }
       ffi::Error error = check_packed(*packed, formats[i], dimensions[1], x.columns);
       if (error.failure()) return error;
       const auto format = static_cast<Format>(formats[i]);
@@ -143,8 +147,8 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
       clear_padding(outputs, live, all_rows, dimensions[1]);
       products.push_back({format, whole, whole ? x.whole_for(format) : WholeRows{},
                           whole ? nullptr : x.sums.of_groups(format), packed->typed_data(),
-                          packed->dimensions()[1], outputs + live.first * dimensions[1], dimensions[1],
-                          blocks});
+                          packed->dimensions()[1], outputs + live.first * dimensions[1],
+                          dimensions[1],                          blocks});
       blocks += packed->dimensions()[0];
     }
     if (x.rows == 0 || blocks == 0) return ffi::Error::Success();
@@ -167,8 +171,8 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
   });
 }
 
-ffi::Error take_rows(Packed packed, Indices indices, ffi::Result<Matrix> result, int64_t format, int64_t rows,
-                     int64_t instruction_set) {
+ffi::Error take_rows(Packed packed, Indices indices, ffi::Result<Matrix> result, int64_t format,
+                     int64_t rows, int64_t instruction_set) {
   return guarded([&] {
     const Kernels* kernels = kernels_for(static_cast<InstructionSet>(instruction_set)).floats;
     if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);

@@ -143,7 +143,9 @@ void QuantisedRows::for_each_group(int group, Take&& take) const {
 
 const int32_t* QuantisedRows::starts(int group, int zero) {
   std::vector<int32_t>& found = starts_[{group, zero}];
-  if (found.empty()) for_each_group(group, [&](int32_t sum, size_t) { found.push_back(-zero * sum); });
+  if (found.empty()) {
+    for_each_group(group, [&](int32_t sum, size_t) { found.push_back(-zero * sum); });
+  }
   return found.data();
 }
 

@@ -87,7 +87,8 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
           const int64_t at = column / kStepColumns;
           Integers sums[groups][Rows][count];
           unrolled<groups * Rows>([&](auto constant) __attribute__((always_inline)) {
-            constexpr int g = decltype(constant)::value / Rows, r = decltype(constant)::value % Rows;
+            constexpr int g = decltype(constant)::value / Rows;
+            constexpr int r = decltype(constant)::value % Rows;
             Integers start{};
             if constexpr (!Of::kHasMinimum) {
               start = Isa::splat_whole(product.rows_of.starts + (own[r] + at) * groups + g);
