@@ -108,8 +108,8 @@ bool pays_in_whole(InstructionSet set, int64_t rows) {
 }
 
 ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs matrices,
-                    ffi::RemainingRets results, ffi::Span<const int64_t> formats, ffi::Span<const int64_t> quantised,
-                    int64_t instruction_set) {
+                    ffi::RemainingRets results, ffi::Span<const int64_t> formats,
+                    ffi::Span<const int64_t> quantised, int64_t instruction_set) {
   return guarded([&] {
     auto set = static_cast<InstructionSet>(instruction_set);
     if (set == InstructionSet::best) set = best_instruction_set();
@@ -148,7 +148,7 @@ ffi::Error multiply(Matrix activations, Indices live_rows, ffi::RemainingArgs ma
       products.push_back({format, whole, whole ? x.whole_for(format) : WholeRows{},
                           whole ? nullptr : x.sums.of_groups(format), packed->typed_data(),
                           packed->dimensions()[1], outputs + live.first * dimensions[1],
-                          dimensions[1],                          blocks});
+                          dimensions[1], blocks});
       blocks += packed->dimensions()[0];
     }
     if (x.rows == 0 || blocks == 0) return ffi::Error::Success();
