@@ -105,7 +105,8 @@ def test_bounds_that_are_no_rows_are_an_error(rows: int, bounds: tuple[int, int]
         assert found.any(axis=1).tolist() == [first <= row < end for row in range(rows)]
     else:
         message = f"live rows of {rows} from {first}, got {end}"
-        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        # Whichever thread of JAX's runs the step decides which of the two it becomes.
+        with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=message):
             _product(x, [matrix], bounds)
 
 
