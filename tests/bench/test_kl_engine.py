@@ -20,7 +20,8 @@ TOLERANCE = 2e-4
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineLogits]:
-    mode = Mode("XLA", {"PANTHEON_NATIVE": "0"})
+    settings = {"PANTHEON_NATIVE": "0", "PANTHEON_PRECISION": "float32"}
+    mode = Mode("XLA in float32", settings)
     found = EngineLogits(golden_file("models/llama-smollm-f32.gguf"), 384, mode)
     yield found
     found.close()
