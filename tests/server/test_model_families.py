@@ -19,9 +19,9 @@ import psutil
 import pytest
 
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import native_missing
 from pantheon.engine.tokenizer import ChatTokenizer, Tokenizer, Vocabulary
 from tests.golden import golden_file
+from tests.server.held_weights import held_bytes
 from tests.server.models import serve_tiny
 from tests.server.process import Server
 from tests.server.wire import Answer, events_of, get, post, post_chat
@@ -190,30 +190,6 @@ def test_it_is_listed_with_what_is_really_held(server: Server, family: _Family) 
     assert row["vram_bytes"] == shape.tensor_bytes + held
 
 
-_NOT_LAID_OUT = frozenset(("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"))
-"""Types that XLA multiplies."""
-
-_UNPACKED_SCALES = {"Q3_K": 4, "Q4_K": 4, "Q5_K": 4, "IQ4_XS": 2}
-"""Bytes that scales of six bits take more in a block of 256, as bytes of their own."""
-
-_NO_MATRICES = ("ssm_conv1d", "ffn_gate_inp")
-"""Tensors of two dimensions that XLA multiplies, or nobody."""
-
-
-def _held(tensor: gguf.ReaderTensor) -> int:
-    """The native kernels take the rows of a matrix by 32: the last block is a whole one."""
-    size = int(tensor.n_bytes)
-    is_matrix = len(tensor.shape) == 2 and not any(name in tensor.name for name in _NO_MATRICES)
-    if not is_matrix or tensor.tensor_type.name in _NOT_LAID_OUT or native_missing() is not None:
-        return size
-    rows = int(tensor.shape[1])
-    # Of each head, what makes its strength and its decay: two matrices.
-    parts = 2 if "ssm_ba" in tensor.name else 1
-    blocks = int(tensor.shape[0]) // 256
-    row = size // rows + blocks * _UNPACKED_SCALES.get(tensor.tensor_type.name, 0)
-    return parts * (-(-rows // parts // 32) * 32) * row
-
-
 class _Shape:
     """What the metadata and the tensor table say, read by the gguf package."""
 
@@ -242,7 +218,7 @@ class _Shape:
         tensors = {tensor.name: tensor for tensor in self._reader.tensors}
         self.vocabulary = int(tensors["token_embd.weight"].shape[1])
         self.tensor_bytes = sum(
-            _held(tensor)
+            held_bytes(tensor)
             for name, tensor in tensors.items()
             if not (name.startswith("blk.") and int(name.split(".")[1]) >= layers)
         )
