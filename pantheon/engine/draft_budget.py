@@ -46,15 +46,16 @@ class DraftBudget:
         """How many drafts a step of so many rows is given in all.
 
         Args:
+            rows: no more than the largest batch holds.
             guesses: those of its rows that guess.
         """
         if not guesses:
             return 0
         worth = [batch for batch in self._batches if batch >= rows]
-        if not self._always:
-            worth.sort(key=lambda batch: -self._rate(batch, rows, guesses))
-            return worth[0] - rows if worth else 0
-        return worth[-1] - rows if worth else 0
+        if self._always:
+            return worth[-1] - rows
+        # Of equal ones the smallest.
+        return max(worth, key=lambda batch: self._rate(batch, rows, guesses)) - rows
 
     def _rate(self, batch: int, rows: int, guesses: Sequence[Guess]) -> float:
         spare, tokens = batch - rows, float(rows)

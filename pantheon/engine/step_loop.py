@@ -267,8 +267,9 @@ class StepLoop:
         """How many drafts the next step should hold."""
         if self._budget is None:
             return 0
-        decoding = self._scheduler.decoding
-        guesses = [self._generations[sequence].guess for sequence in decoding]
+        with self.lock:
+            decoding = self._scheduler.decoding
+            guesses = [self._generations[sequence].guess for sequence in decoding]
         return self._budget.drafts(len(decoding), [guess for guess in guesses if guess])
 
     def _draft(self, sequence: Sequence, most: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@ non-speculative decoding)."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from pantheon.engine.events import Finished
 from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.scheduler import Scheduler
+from pantheon.engine.scheduler import Sequence as Prompt
 from tests.engine.live_model import LiveModel, live_model
 from tests.engine.oracle import Oracle
 from tests.engine.toy_device import VOCABULARY, cold_answer
@@ -98,6 +101,38 @@ def test_an_answer_that_ends_among_its_drafts_ends_there() -> None:
         tokens, finished = turn.finish()
         assert tokens == answer[:9]
         assert isinstance(finished, Finished) and finished.usage.completion_tokens == 10
+
+
+def test_who_leaves_while_drafts_are_counted_takes_nobody_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reference, disconnects: a client that goes frees its own row and disturbs no other."""
+    prompts = [[1], [2]]
+    answers = [cold_answer(prompt, 60) for prompt in prompts]
+    with toy_loop(rows=2, entries=8) as toy:
+        toy.device.gate.clear()
+        leaving, staying = (
+            toy.start(prompt, limit=60, guesser=Oracle(answer, lambda place: True, 0))
+            for prompt, answer in zip(prompts, answers, strict=True)
+        )
+        rows_of = type(toy.scheduler).decoding.fget
+        assert rows_of is not None
+        leavers: list[threading.Thread] = []
+
+        def decoding(scheduler: Scheduler) -> tuple[Prompt, ...]:
+            found: tuple[Prompt, ...] = rows_of(scheduler)
+            if leaving.sequence in found and not leavers:
+                cancel = (leaving.sequence,)
+                leavers.append(threading.Thread(target=toy.loop.cancel, args=cancel))
+                leavers[0].start()
+                leavers[0].join(0.2)
+            return found
+
+        monkeypatch.setattr(Scheduler, "decoding", property(decoding))
+        toy.device.gate.set()
+        tokens, end = staying.finish()
+        assert isinstance(end, Finished) and tokens == answers[1]
+        leavers[0].join()
 
 
 @pytest.fixture(scope="module")
