@@ -159,7 +159,7 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
-    runner = Runner(architecture, dimensions, parameters, capacity, native=native)
+    runner = Runner(architecture, dimensions, parameters, capacity)
     runner.compile(progress, programs)
     if programs is not None:
         programs.remember(occasion, runner.program_keys)

@@ -57,20 +57,17 @@ class Runner:
         parameters: Parameters,
         capacity: Capacity,
         *,
-        native: bool = False,
         batches: tuple[int, ...] | None = None,
     ) -> None:
         """Allocate the KV arrays. `compile` must run before the first step.
 
         Args:
-            native: whether the native library may be used.
             batches: entries that decode steps are compiled for, rising; None for all that pay.
         """
         self._config = config
         self._capacity = capacity
         self._parameters = parameters
         self._architecture = architecture
-        self._native = native
         self._state = self._empty_state()
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`."""
@@ -109,13 +106,13 @@ class Runner:
             capacity.page_size,
             config.head_dim,
             config.kv_dtype,
-            native=self._native,
+            native=config.native,
         )
         rows = capacity.rows + 1
         recurrent = allocate_recurrent(
             self._architecture.recurrent_shapes(config),
             rows + capacity.checkpoints,
-            native=self._native,
+            native=config.native,
         )
         cache = ModelCache(kv, recurrent)
         history = RowHistory(
