@@ -17,6 +17,7 @@ from pantheon.engine import loading
 from pantheon.engine.config import ModelOptions
 from pantheon.engine.errors import LoadFailed
 from pantheon.engine.model import Architecture, ModelConfig, Parameters, native_missing
+from pantheon.engine.model.kv_cache import ModelCache, Placement
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
 from pantheon.engine.runner.compiler_options import compiler_options
@@ -126,8 +127,17 @@ class EngineLogits:
     ) -> Runner:
         """The runner that a load makes, whose steps tell their hidden states to the host."""
 
-        def hidden_states(*arguments: Any) -> Any:
-            hidden, cache = architecture.hidden_states(*arguments)
+        def hidden_states(
+            parameters: Parameters,
+            config: ModelConfig,
+            tokens: Array,
+            placement: Placement,
+            cache: ModelCache,
+        ) -> Any:
+            all_of_them = placement._replace(wanted=placement.live)
+            hidden, cache = architecture.hidden_states(
+                parameters, config, tokens, all_of_them, cache
+            )
             jax.debug.callback(lambda array: self._hidden.append(np.asarray(array)), hidden)
             return hidden, cache
 

@@ -11,8 +11,6 @@ namespace pantheon {
 
 namespace ffi = xla::ffi;
 
-inline int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
-
 inline ffi::Error invalid(const std::string& expected, int64_t found) {
   return ffi::Error::InvalidArgument("expected " + expected + ", got " + std::to_string(found));
 }

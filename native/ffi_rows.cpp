@@ -1,14 +1,12 @@
 // What is done to each row by itself, as XLA calls it. Everything that comes from outside is
 // checked here; what is behind may rely on it.
 
-#include <algorithm>
 #include <cmath>
 
+#include "divided.h"
 #include "ffi_errors.h"
 #include "ffi_live.h"
-#include "float_mode.h"
 #include "row_kernels.h"
-#include "thread_pool.h"
 
 namespace pantheon {
 namespace {
@@ -20,25 +18,6 @@ using Parts = ffi::Buffer<ffi::F32, 3>;       // [tokens, parts, columns]
 using Heads = ffi::Buffer<ffi::F32, 4>;       // [rows, time, heads, head_dim]
 using Positions = ffi::Buffer<ffi::S32, 2>;   // [rows, time]
 using Rotation = ffi::Buffer<ffi::F32, 4>;    // [rows, time, 2, turned]: cosines, then sines.
-
-// Numbers for which another thread is worth its waking.
-constexpr int64_t kPieceNumbers = 4096;
-
-// Calls `work(row)` for some rows of so many numbers, on all threads where they are many.
-template <class Work>
-void for_rows(LiveRows rows, int64_t columns, Work&& work) {
-  const int64_t piece = std::max<int64_t>(kPieceNumbers / std::max<int64_t>(columns, 1), 1);
-  if (rows.count() <= piece) {
-    const FloatMode mode;
-    for (int64_t row = rows.first; row < rows.end; ++row) work(row);
-    return;
-  }
-  ThreadPool::of_process()->run(ceiling(rows.count(), piece), [&](int64_t i, Workspace&) {
-    const int64_t first = rows.first + i * piece;
-    const int64_t end = std::min(first + piece, rows.end);
-    for (int64_t row = first; row < end; ++row) work(row);
-  });
-}
 
 // Finds the kernels and the live ones of `tokens`, and calls `body(kernels, live)`.
 template <class Body>
@@ -64,7 +43,7 @@ ffi::Error rms_norm(Parts x, Vector weight, Bounds bounds, ffi::Result<Parts> re
       return invalid("a result as the rows", result->element_count());
     }
     clear_padding(result->typed_data(), live, tokens, parts * columns);
-    for_rows({live.first * parts, live.end * parts}, columns, [&](int64_t row) {
+    for_rows(live.first * parts, live.end * parts, columns, [&](int64_t row) {
       kernels.rms_norm(x.typed_data() + row * columns, weight.typed_data(), epsilon, columns,
                        result->typed_data() + row * columns);
     });
@@ -89,7 +68,7 @@ ffi::Error add_rms_norm(Matrix x, Matrix delta, Vector weight, Bounds bounds,
     }
     clear_padding(sum->typed_data(), live, tokens, columns);
     clear_padding(result->typed_data(), live, tokens, columns);
-    for_rows(live, columns, [&](int64_t row) {
+    for_rows(live.first, live.end, columns, [&](int64_t row) {
       const int64_t at = row * columns;
       kernels.add_rms_norm(x.typed_data() + at, delta.typed_data() + at, weight.typed_data(),
                            epsilon, columns, sum->typed_data() + at, result->typed_data() + at);
@@ -107,7 +86,7 @@ ffi::Error silu_product(Matrix gate, Matrix up, Bounds bounds, ffi::Result<Matri
       return invalid("another factor and a result as the gate", up.element_count());
     }
     clear_padding(result->typed_data(), live, tokens, columns);
-    for_rows(live, columns, [&](int64_t row) {
+    for_rows(live.first, live.end, columns, [&](int64_t row) {
       const int64_t at = row * columns;
       kernels.silu_product(gate.typed_data() + at, up.typed_data() + at, columns,
                            result->typed_data() + at);
@@ -125,7 +104,7 @@ ffi::Error rotation(Positions positions, Vector frequencies, ffi::Result<Rotatio
     if (static_cast<int64_t>(result->element_count()) != tokens * 4 * pairs) {
       return invalid(std::to_string(tokens * 4 * pairs) + " results", result->element_count());
     }
-    for_rows({0, tokens}, pairs * 16, [&](int64_t token) {
+    for_rows(0, tokens, pairs * 16, [&](int64_t token) {
       float* cosines = result->typed_data() + token * 4 * pairs;
       float* sines = cosines + 2 * pairs;
       const auto position = static_cast<float>(positions.typed_data()[token]);
@@ -161,7 +140,7 @@ ffi::Error rotate(Heads heads, Rotation rotation, Bounds bounds, ffi::Result<Hea
       return invalid("a result as the heads", result->element_count());
     }
     clear_padding(result->typed_data(), live, tokens, columns);
-    for_rows(live, columns, [&](int64_t token) {
+    for_rows(live.first, live.end, columns, [&](int64_t token) {
       const float* cosines = rotation.typed_data() + token * 2 * turned;
       kernels.turn({heads.typed_data() + token * columns, cosines, cosines + turned, shape[2],
                     shape[3], turned, neighbours, result->typed_data() + token * columns});

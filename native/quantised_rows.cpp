@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "float_mode.h"
+#include "divided.h"
 #include "formats.h"
-#include "thread_pool.h"
 #include "vectors.h"
 
 namespace pantheon {
@@ -22,9 +21,6 @@ constexpr float kSmallestScale = std::numeric_limits<float>::min();
 // Added to a number of fewer than 22 bits, it leaves the nearest whole number in the lowest bits.
 constexpr float kRounder = 0x1.8p23f;
 constexpr uint32_t kRounderBits = 0x4b400000;
-
-// As many as keep threads busy for longer than it takes to wake them.
-constexpr int64_t kRowsWorthThreads = 16;
 
 constexpr int kPairsOfStep = kStepColumns / 2;
 
@@ -87,22 +83,19 @@ Offsets offsets_over(Format format, std::integer_sequence<int, Formats...>) {
 
 }  // namespace
 
-QuantisedRows::QuantisedRows(const float* values, int64_t rows, int64_t columns)
-    : pairs_(rows * columns / 2),
-      scales_(rows * columns / kStepColumns),
-      sums_(2 * scales_.size()) {
-  const int64_t steps = columns / kStepColumns;
-  const auto quantise_row = [&](int64_t row) {
-    for (int64_t step = row * steps; step < (row + 1) * steps; ++step) {
-      quantise_step(values + step * kStepColumns, step);
-    }
+void QuantisedRows::assign(const float* values, int64_t rows, int64_t columns) {
+  const int64_t steps = rows * columns / kStepColumns;
+  steps_ = steps;
+  const auto hold = [](auto& held, int64_t count) {
+    if (static_cast<int64_t>(held.size()) < count) held.resize(count);
   };
-  if (rows < kRowsWorthThreads) {
-    const FloatMode mode;
-    for (int64_t row = 0; row < rows; ++row) quantise_row(row);
-  } else {
-    ThreadPool::of_process()->run(rows, [&](int64_t row, Workspace&) { quantise_row(row); });
-  }
+  hold(pairs_, steps * kPairsOfStep);
+  hold(scales_, steps);
+  hold(sums_, 2 * steps);
+  for (auto& [of, found] : starts_) found.clear();
+  for (auto& [of, found] : factors_) found.clear();
+  for_rows(0, steps, kStepColumns,
+           [&](int64_t step) { quantise_step(values + step * kStepColumns, step); });
 }
 
 void QuantisedRows::quantise_step(const float* values, int64_t step) {
@@ -130,7 +123,7 @@ WholeRows QuantisedRows::for_format(Format format) {
 
 template <class Take>
 void QuantisedRows::for_each_group(int group, Take&& take) const {
-  for (size_t step = 0; step < scales_.size(); ++step) {
+  for (size_t step = 0; step < steps_; ++step) {
     const int32_t first = sums_[2 * step], second = sums_[2 * step + 1];
     if (group == kStepColumns) {
       take(first + second, step);

@@ -15,8 +15,9 @@ namespace pantheon {
 // whatever is multiplied by it is seen not to be a number.
 class QuantisedRows {
  public:
-  // Of activations [rows, columns], the columns in whole steps.
-  QuantisedRows(const float* values, int64_t rows, int64_t columns);
+  // Takes activations [rows, columns], the columns in whole steps, in place of those before, whose
+  // memory it keeps.
+  void assign(const float* values, int64_t rows, int64_t columns);
 
   // As products with a format of codes take them. What they share is computed once.
   WholeRows for_format(Format format);
@@ -31,6 +32,7 @@ class QuantisedRows {
   template <class Take>
   void for_each_group(int group, Take&& take) const;
 
+  size_t steps_ = 0;             // Of all rows.
   std::vector<int32_t> pairs_;   // [rows, columns / 2]
   std::vector<float> scales_;    // [rows, steps]
   std::vector<int32_t> sums_;    // [rows, steps, 2]: of the first 16 columns, and of the others.

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from pantheon.engine.model.attention import AttentionParameters, attention
 from pantheon.engine.model.config import ModelConfig
+from pantheon.engine.model.dense_stack import dense_stack, is_dense_stack
 from pantheon.engine.model.gated_delta_net import DeltaNetCache, gated_delta_net
 from pantheon.engine.model.kv_cache import LayerCache, ModelCache, Placement, RecurrentStates
 from pantheon.engine.model.linear import linear
@@ -29,13 +30,30 @@ def hidden_states(
     placement: Placement,
     cache: ModelCache,
 ) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
-    """Run a step's tokens through every layer and the final norm; what they leave enters the cache.
+    """Run a step's tokens through every layer and the final norm; what they leave enters the cache."""
+    x = rows_of(parameters.embedding, tokens)
+    turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
+    run = dense_stack if is_dense_stack(parameters, config) else layer_by_layer
+    return run(parameters, config, turns, x, placement, cache)
+
+
+def layer_by_layer(
+    parameters: Parameters,
+    config: ModelConfig,
+    turns: Float[Array, "batch time 2 turned"],
+    x: Float[Array, "batch time hidden"],
+    placement: Placement,
+    cache: ModelCache,
+) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
+    """`hidden_states` by operations of their own, for layers of every kind.
 
     The layers are unrolled: a loop over stacked weights would copy each layer's slice of them.
+
+    Args:
+        turns: see `rotation`.
+        x: the embeddings.
     """
-    x = rows_of(parameters.embedding, tokens)
     kv, states = iter(cache.kv), _delta_net_caches(cache.recurrent)
-    turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
     written: list[LayerCache] = []
     left: list[DeltaNetCache] = []
     norms = [*(layer.mixer_norm for layer in parameters.layers), parameters.output_norm]

@@ -74,6 +74,8 @@ class Placement(NamedTuple):
         slots: slot of each sequence's recurrent states.
         live: of all tokens as one axis, the first real one and one past the last; between them
             there may be padding, outside there is nothing else.
+        wanted: among those the first and one past the last whose hidden states are asked for;
+            what comes out for others means nothing.
     """
 
     positions: Int[Array, "batch time"]
@@ -84,6 +86,7 @@ class Placement(NamedTuple):
     valid: Bool[Array, "batch time"]
     slots: Int[Array, " batch"]
     live: Int[Array, " bounds"]
+    wanted: Int[Array, " bounds"]
 
 
 def place(
@@ -92,11 +95,17 @@ def place(
     block_tables: Int[Array, "batch blocks"],
     lengths: Int[Array, " batch"],
     slots: Int[Array, " batch"],
+    wanted: Int[Array, " bounds"] | None = None,
     *,
     page_size: int,
     total_pages: int,
 ) -> Placement:
-    """Look up page and offset of each position; tokens that are not `valid` go nowhere."""
+    """Look up page and offset of each position; tokens that are not `valid` go nowhere.
+
+    Args:
+        wanted: see `Placement`; None for all that are valid.
+    """
+    live = _live(valid.reshape(-1))
     pages = jnp.take_along_axis(block_tables, positions // page_size, axis=1, mode="clip")
     return Placement(
         positions=positions,
@@ -106,7 +115,8 @@ def place(
         lengths=lengths,
         valid=valid,
         slots=slots,
-        live=_live(valid.reshape(-1)),
+        live=live,
+        wanted=live if wanted is None else wanted,
     )
 
 

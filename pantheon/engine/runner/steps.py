@@ -137,6 +137,7 @@ def prefill_step(
         block_table[None],
         (start + count)[None],
         row[None],
+        jnp.stack([count - 1, count]),
         page_size=page_size,
         total_pages=state.cache.kv[0].keys.shape[0],
     )
