@@ -360,7 +360,8 @@ class StepLoop:
         began = max(self._last_read, in_flight.dispatched_at)
         self._last_read = now
         if step.decode or step.prefill is not None:
-            self.times.add(now - began, batch=in_flight.batch, prefills=step.prefill is not None)
+            prefilled = 0 if step.prefill is None else len(step.prefill[1].tokens)
+            self.times.add(now - began, batch=in_flight.batch, prefilled=prefilled)
 
     def _drop(
         self, sequence: Sequence, sampled: tuple[int, ...] | None = None, *, lost: bool = False

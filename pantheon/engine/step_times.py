@@ -20,30 +20,38 @@ class StepTimes:
         """Start with nothing measured.
 
         Args:
-            chunk: tokens of a whole prefill step. One that is filled in part takes as long.
+            chunk: tokens of a whole prefill step.
         """
         self._chunk = chunk
+        self._measured_whole = False
         self._decode: float | None = None
         self._prefill: float | None = None
         self._batches: dict[int, float] = {}
 
-    def add(self, seconds: float, *, batch: int, prefills: bool) -> None:
+    def add(self, seconds: float, *, batch: int, prefilled: int) -> None:
         """Take the duration of one step.
 
         The part of a step that both decodes and prefills is its duration without that of a
-        decode step alone.
+        decode step alone. Whole chunks of prefill count; until there was one, what is at least half
+        of one, as if padding took no time.
 
         Args:
             batch: entries of the compiled decode step, 0 where none ran.
+            prefilled: tokens of a prompt that were computed.
         """
-        if not prefills:
+        if not prefilled:
             self._decode = _average(self._decode, seconds)
             self._batches[batch] = _average(self._batches.get(batch), seconds)
             return
         if batch:
             seconds -= self._batches.get(batch, self._decode or 0.0)
-        if seconds > 0:
-            self._prefill = _average(self._prefill, seconds)
+        if seconds <= 0:
+            return
+        if prefilled >= self._chunk:
+            self._prefill = _average(self._prefill if self._measured_whole else None, seconds)
+            self._measured_whole = True
+        elif 2 * prefilled >= self._chunk and not self._measured_whole:
+            self._prefill = _average(self._prefill, seconds * self._chunk / prefilled)
 
     @property
     def batches(self) -> Mapping[int, float]:

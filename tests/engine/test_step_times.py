@@ -10,18 +10,18 @@ from pantheon.engine.step_times import StepTimes
 def _measured(decode: float, chunk: float) -> StepTimes:
     """A decode step alone, and a chunk of 128 tokens alone."""
     times = StepTimes(128)
-    times.add(decode, batch=1, prefills=False)
-    times.add(chunk, batch=0, prefills=True)
+    times.add(decode, batch=1, prefilled=0)
+    times.add(chunk, batch=0, prefilled=128)
     return times
 
 
 def test_nothing_is_known_before_anything_was_measured() -> None:
     times = StepTimes(128)
     assert (times.pace, times.prefill_tokens_per_s) == (None, None)
-    times.add(0.1, batch=1, prefills=False)
+    times.add(0.1, batch=1, prefilled=0)
     assert (times.pace, times.prefill_tokens_per_s) == (None, None)
     times = StepTimes(128)
-    times.add(0.1, batch=0, prefills=True)
+    times.add(0.1, batch=0, prefilled=128)
     assert times.pace is None and times.prefill_tokens_per_s == pytest.approx(1280)
 
 
@@ -48,8 +48,8 @@ def test_a_running_stream_keeps_half_of_its_rate(decode: float, chunk: float) ->
 
 def test_a_chunk_beside_rows_is_measured_without_their_decode() -> None:
     times = StepTimes(128)
-    times.add(0.1, batch=1, prefills=False)
-    times.add(0.5, batch=1, prefills=True)
+    times.add(0.1, batch=1, prefilled=0)
+    times.add(0.5, batch=1, prefilled=128)
     assert times.pace == 3
     assert times.prefill_tokens_per_s == pytest.approx(128 / 0.4)
 
@@ -57,7 +57,7 @@ def test_a_chunk_beside_rows_is_measured_without_their_decode() -> None:
 def test_a_chunk_that_seems_to_take_no_time_is_left_out() -> None:
     times = _measured(0.1, 0.5)
     before = times.prefill_tokens_per_s
-    times.add(0.05, batch=1, prefills=True)
+    times.add(0.05, batch=1, prefilled=128)
     assert times.prefill_tokens_per_s == before
 
 
@@ -65,7 +65,19 @@ def test_new_measurements_outweigh_old_ones_in_time() -> None:
     """Reference, estimate: the measured rate, live."""
     times = _measured(0.1, 1.0)
     for _ in range(60):
-        times.add(0.45, batch=0, prefills=True)
-        times.add(0.1, batch=1, prefills=False)
+        times.add(0.45, batch=0, prefilled=128)
+        times.add(0.1, batch=1, prefilled=0)
     assert times.prefill_tokens_per_s == pytest.approx(128 / 0.45, rel=0.01)
     assert times.pace == 4
+
+
+def test_whole_chunks_are_measured_and_no_small_pieces() -> None:
+    """Where padding takes no time, a piece of a chunk says little of the rate."""
+    times = StepTimes(128)
+    times.add(0.02, batch=0, prefilled=63)
+    assert times.prefill_tokens_per_s is None
+    times.add(0.3, batch=0, prefilled=64)
+    assert times.prefill_tokens_per_s == pytest.approx(64 / 0.3), "the best that is known"
+    times.add(0.5, batch=0, prefilled=128)
+    times.add(0.1, batch=0, prefilled=127)
+    assert times.prefill_tokens_per_s == pytest.approx(128 / 0.5)

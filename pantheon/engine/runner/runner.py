@@ -17,6 +17,7 @@ from pantheon.engine.model import (
     ModelConfig,
     Parameters,
     computes_rows_alike,
+    is_dense_stack,
 )
 from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
@@ -74,6 +75,8 @@ class Runner:
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
+        self.padding_is_free = is_dense_stack(parameters, config)
+        """Whether a prefill step takes as long as its tokens need, however few."""
         self._arguments = StepArguments(config, capacity, self.batches)
         self._biased: set[int] = set()
         """Rows whose bias on the device is not zero."""

@@ -43,6 +43,7 @@ class Scheduler:
         chunk: int,
         cache: PrefixCache,
         pace: int = 0,
+        gathers: bool = False,
     ) -> None:
         """Make a scheduler with every row free.
 
@@ -53,6 +54,9 @@ class Scheduler:
             cache: where pages come from.
             pace: decode steps without a chunk of prefill after each that has one, while rows
                 decode.
+            gathers: whether short prompts that are computed at the same time begin their answers
+                together; for a model whose prefill step takes as long as its tokens need, however
+                few.
         """
         self._cache = cache
         self.chunk = chunk
@@ -64,6 +68,8 @@ class Scheduler:
         """Rows that may be in use; fewer than there are under memory pressure."""
         self.pace = pace
         self._owed = 0
+        self._gathers = gathers
+        self._gathered = 0
         self._waiting: deque[Sequence] = deque()
         self._prefilling: list[Sequence] = []
         self._chunks = 0
@@ -124,6 +130,10 @@ class Scheduler:
         stop it. A prompt of few chunks need not wait between them; what it owes is made up for
         afterwards.
 
+        Where the scheduler gathers, the last token of a short prompt waits for the other short
+        ones that have a row: else its answer would begin in the pauses between their chunks, in
+        steps that decode few rows.
+
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
                 nothing is taken as done: see `accept`. A model with recurrent layers takes none.
@@ -135,9 +145,9 @@ class Scheduler:
         prefill = None
         if not decode:
             self._owed = 0
-        if self._prefilling and self._owed <= self._credit(self._next_prompt()):
-            self._owed += self.pace
-            prefill = self._plan_prefill()
+        if self._prefilling and self._owed <= self._credit(prompt := self._next_prompt()):
+            self._owed += 0 if self._is_ready(prompt) else self.pace
+            prefill = self._plan_prefill(prompt)
         else:
             self._owed = max(self._owed - 1, 0)
         if prefill is None and not decode and not saves:
@@ -257,13 +267,15 @@ class Scheduler:
             sequence.computed = sequence.cached = lease.cached
             self._prefilling.append(sequence)
 
-    def _plan_prefill(self) -> PrefillChunk:
-        sequence = self._next_prompt()
+    def _plan_prefill(self, sequence: Sequence) -> PrefillChunk:
         self._chunks += 1
+        self._gathered += 1
         lease = sequence.lease
         assert lease is not None and sequence.row is not None, "an admitted sequence has both"
         start, size = sequence.computed, len(sequence.prompt)
         stop = min(start - start % self.chunk + self.chunk, size)
+        if stop == size and size - start > 1 and self._has_company(sequence):
+            stop = size - 1
         save_state = None
         if self._cache.recurrent and sequence.session is not None:
             kept = checkpoint_positions(start, size, self._cache.checkpoint_every)
@@ -295,9 +307,28 @@ class Scheduler:
 
     def _next_prompt(self) -> Sequence:
         """See `plan`. The prompts stand in the order in which they were admitted."""
+        ready = [sequence for sequence in self._prefilling if self._is_ready(sequence)]
+        others = [sequence for sequence in self._prefilling if not self._is_ready(sequence)]
+        if not ready:
+            self._gathered = 0
+        # However many come and go meanwhile, none waits for more than all rows could hold.
+        enough = self._gathered >= self._rows * _SHORT_PROMPT
+        if ready and (enough or not any(map(self._is_short, others))):
+            return ready[0]
         if self._chunks % _OLDEST_EVERY == _OLDEST_EVERY - 1:
-            return self._prefilling[0]
-        return min(self._prefilling, key=self._chunks_left)
+            return others[0]
+        return min(others, key=self._chunks_left)
+
+    def _has_company(self, sequence: Sequence) -> bool:
+        others = (other for other in self._prefilling if other is not sequence)
+        return self._gathers and self._is_short(sequence) and any(map(self._is_short, others))
+
+    def _is_ready(self, sequence: Sequence) -> bool:
+        """Whether only the token is left that the answer begins with."""
+        return self._gathers and sequence.computed == len(sequence.prompt) - 1
+
+    def _is_short(self, sequence: Sequence) -> bool:
+        return self._chunks_from(sequence.cached, sequence) <= _SHORT_PROMPT
 
     def _chunks_left(self, sequence: Sequence) -> int:
         return self._chunks_from(sequence.computed, sequence)
@@ -307,8 +338,9 @@ class Scheduler:
 
     def _credit(self, sequence: Sequence) -> int:
         """Steps that may be owed to running rows when a chunk of a prompt begins."""
-        is_short = self._chunks_from(sequence.cached, sequence) <= _SHORT_PROMPT
-        return self.pace * (_SHORT_PROMPT - 1) if is_short else 0
+        if self._is_ready(sequence):
+            return self._owed
+        return self.pace * (_SHORT_PROMPT - 1) if self._is_short(sequence) else 0
 
     def _plan_decode(
         self, draft: Callable[[Sequence, int], tuple[int, ...]], spare: int

@@ -37,14 +37,18 @@ class _Traffic(RuleBasedStateMachine):
 
     page_size, chunk, longest, slots, repeated = 4, 8, 30, 0, 1
 
-    @initialize(spare=st.sampled_from([0, 0, 3, 12]))
-    def start(self, spare: int) -> None:
+    @initialize(spare=st.sampled_from([0, 0, 3, 12]), gathers=st.booleans())
+    def start(self, spare: int, gathers: bool) -> None:
         total = _WINDOW_PAGES + spare
         self.device = ToyDevice(rows=_ROWS, pages=total, page_size=self.page_size, slots=self.slots)
         slots = ReferencePool(self.slots) if self.slots else None
         self.cache = PrefixCache(PagePool(total, self.page_size), slots, checkpoint_every=64)
         self.scheduler = Scheduler(
-            rows=_ROWS, queue_depth=_QUEUE, chunk=self.chunk, cache=self.cache
+            rows=_ROWS,
+            queue_depth=_QUEUE,
+            chunk=self.chunk,
+            cache=self.cache,
+            gathers=gathers and not slots,
         )
         self.now = 0.0
         self.table = SessionTable(

@@ -3,17 +3,24 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pantheon.engine.cache import PagePool, PrefixCache
 from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence, StepPlan
 
 
 def _scheduler(
-    rows: int = 2, queue_depth: int = 4, pages: int = 16, chunk: int = 8, pace: int = 0
+    rows: int = 2,
+    queue_depth: int = 4,
+    pages: int = 16,
+    chunk: int = 8,
+    pace: int = 0,
+    gathers: bool = False,
 ) -> Scheduler:
     cache = PrefixCache(PagePool(total=pages, page_size=4))
-    return Scheduler(rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, pace=pace)
+    return Scheduler(
+        rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, pace=pace, gathers=gathers
+    )
 
 
 def _sequence(prompt: int, limit: int = 4, queued_at: float = 0.0) -> Sequence:
@@ -153,15 +160,93 @@ def test_a_short_prompt_overtakes_and_a_long_one_is_not_left_behind() -> None:
     assert chunks == [*[False, False, False, True] * 8, True, True]
 
 
+def _pieces(scheduler: Scheduler, sequences: list[Sequence]) -> list[tuple[int, int, int]]:
+    """Of each planned chunk whose it is, where it begins, and beside how many rows it runs."""
+    pieces = []
+    while not all(sequence.sampled for sequence in sequences):
+        plan = _plan(scheduler)
+        if plan.prefill is not None:
+            whose = sequences.index(plan.prefill.sequence)
+            pieces.append((whose, plan.prefill.start, len(plan.decode)))
+    return pieces
+
+
+def test_short_prompts_that_are_computed_together_begin_their_answers_together() -> None:
+    """No answer begins in the pauses between the chunks of others: its tokens would stutter."""
+    scheduler = _scheduler(rows=3, pages=200, gathers=True)
+    sequences = [_sequence(prompt=size) for size in (12, 16, 5)]
+    for sequence in sequences:
+        scheduler.submit(sequence)
+    assert _pieces(scheduler, sequences) == [
+        *((2, 0, 0), (0, 0, 0), (0, 8, 0), (1, 0, 0), (1, 8, 0)),
+        *((0, 11, 0), (1, 15, 1), (2, 4, 2)),
+    ]
+
+
+def test_a_prompt_alone_is_not_divided() -> None:
+    scheduler = _scheduler(gathers=True)
+    scheduler.submit(sequence := _sequence(prompt=12))
+    assert _pieces(scheduler, [sequence]) == [(0, 0, 0), (0, 8, 0)]
+
+
+def test_no_short_prompt_waits_for_a_long_one() -> None:
+    """Scenario 174: it does not starve behind running prefills."""
+    scheduler = _scheduler(rows=3, pages=400, gathers=True)
+    long, first, second = (_sequence(prompt=size) for size in (200, 8, 8))
+    scheduler.submit(long)
+    _plan(scheduler)
+    for sequence in (first, second):
+        scheduler.submit(sequence)
+    pieces = _pieces(scheduler, [long, first, second])
+    assert [whose for whose, _, _ in pieces[:5] if whose] == [1, 2, 1, 2]
+    assert not any(start % 8 for whose, start, _ in pieces if whose == 0), "it is not held back"
+
+
+@pytest.mark.parametrize("pace", [0, 5])
+def test_what_was_gathered_begins_before_rows_are_made_up_to(pace: int) -> None:
+    scheduler = _scheduler(rows=4, pages=400, pace=pace, gathers=True)
+    scheduler.submit(_sequence(prompt=2, limit=100))
+    for _ in range(pace + 1):
+        _plan(scheduler)
+    sequences = [_sequence(prompt=8) for _ in range(2)]
+    for sequence in sequences:
+        scheduler.submit(sequence)
+    steps = [_plan(scheduler).prefill for _ in range(4)]
+    assert [piece and piece.start for piece in steps] == [0, 0, 7, 7]
+    rests = []
+    scheduler.submit(_sequence(prompt=40))
+    while _plan(scheduler).prefill is None:
+        rests.append(True)
+    assert len(rests) == 2 * pace, "single tokens owe nothing"
+
+
+def test_prompts_that_come_and_go_hold_nobody_up_for_long() -> None:
+    """Clients that leave free their rows for others: the wait is bounded all the same."""
+    scheduler = _scheduler(rows=2, pages=400, gathers=True)
+    scheduler.submit(sequence := _sequence(prompt=8))
+    scheduler.submit(other := _sequence(prompt=24))
+    for _ in range(40):
+        if sequence.sampled:
+            break
+        chunk = _plan(scheduler).prefill
+        assert chunk is not None
+        if chunk.sequence is other and chunk.start == 8:
+            scheduler.finish(other)
+            scheduler.submit(other := _sequence(prompt=24))
+    assert sequence.sampled
+    assert scheduler._chunks <= 2 + 2 * 4, "as many chunks as short prompts in all rows have"
+
+
 @given(
     st.integers(1, 20),
     st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=4),
+    st.booleans(),
 )
 def test_chunks_never_cross_the_grid_and_cover_every_prompt(
-    chunk: int, prompts: list[tuple[int, int]]
+    chunk: int, prompts: list[tuple[int, int]], gathers: bool
 ) -> None:
     """One position is computed by one program at one place in it, alone and in company."""
-    scheduler = _scheduler(rows=4, pages=200, chunk=chunk)
+    scheduler = _scheduler(rows=4, pages=200, chunk=chunk, gathers=gathers)
     sequences = [_sequence(*prompt) for prompt in prompts]
     covered: dict[Sequence, int] = dict.fromkeys(sequences, 0)
     for sequence in sequences:
@@ -175,7 +260,8 @@ def test_chunks_never_cross_the_grid_and_cover_every_prompt(
         assert part.start == covered[part.sequence] and part.first == (part.start == 0)
         covered[part.sequence] = end
         assert part.last == (end == len(part.sequence.prompt))
-        assert end % chunk == 0 or part.last, "a chunk is as long as the grid allows"
+        is_held_back = gathers and end == len(part.sequence.prompt) - 1
+        assert end % chunk == 0 or part.last or is_held_back, "as long as the grid allows"
     assert covered == {sequence: len(sequence.prompt) for sequence in sequences}
 
 
@@ -285,6 +371,10 @@ class _Traffic(RuleBasedStateMachine):
         super().__init__()
         self.scheduler = _scheduler(rows=3, queue_depth=3, pages=12)
         self.live: list[Sequence] = []
+
+    @initialize(gathers=st.booleans())
+    def start(self, gathers: bool) -> None:
+        self.scheduler = _scheduler(rows=3, queue_depth=3, pages=12, gathers=gathers)
 
     @rule(prompt=st.integers(1, 20), limit=st.integers(1, 10))
     def submit(self, prompt: int, limit: int) -> None:
