@@ -206,7 +206,8 @@ template <class Isa>
   if (keys > kChunkKeys) keys = kChunkKeys;
   if (keys > item.end_key - key) keys = item.end_key - key;
   const int64_t page = call.tables[item.row * call.blocks + key / call.page_size];
-  return {((page * call.kv_heads + item.kv_head) * call.page_size + within) * call.head_dim, keys};
+  const int64_t row = item.kv_head * call.page_size + within;
+  return {page * call.page_stride + row * call.head_dim, keys};
 }
 
 template <class Of, Held H>

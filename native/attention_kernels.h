@@ -18,8 +18,7 @@ inline constexpr int kHeldTypes = 2;
 // Keys that are taken at a time.
 inline constexpr int kChunkKeys = 64;
 
-// One call: queries [rows, time, heads, head_dim] over pages
-// [pages, kv_heads, page_size, head_dim].
+// One call: queries [rows, time, heads, head_dim] over pages, each [kv_heads, page_size, head_dim].
 struct Attention {
   const float* queries;
   const void* key_pages;
@@ -32,6 +31,7 @@ struct Attention {
   int64_t kv_heads;
   int64_t page_size;
   int64_t head_dim;
+  int64_t page_stride;        // Numbers from one page to the next.
   int64_t blocks;
   int64_t window;             // How many keys back a query sees, its own included; 0 for all.
   float scale;

@@ -25,6 +25,7 @@ ffi::Error attend(Heads queries, Pages keys, Pages values, Table tables, Table p
     const Attention call{queries.typed_data(), keys.untyped_data(), values.untyped_data(),
                          tables.typed_data(), positions.typed_data(), lengths.typed_data(),
                          shape[1], shape[2], keys.dimensions()[1], keys.dimensions()[2], shape[3],
+                         keys.dimensions()[1] * keys.dimensions()[2] * shape[3],
                          tables.dimensions()[1], window, scale, results->typed_data()};
     ffi::Error error = check_pages(keys, values, call.kv_heads, call.head_dim);
     if (error.failure()) return error;

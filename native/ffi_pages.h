@@ -46,7 +46,8 @@ inline Held held_in(const Pages& pages) {
 // Of a buffer that `check_pages` has passed.
 inline HeldPages held_pages(const Pages& buffer) {
   const auto shape = buffer.dimensions();
-  return {buffer.untyped_data(), held_in(buffer), shape[0], shape[1], shape[2], shape[3]};
+  return {buffer.untyped_data(), held_in(buffer), shape[0], shape[1], shape[2], shape[3],
+          shape[1] * shape[2] * shape[3]};
 }
 
 // Whether the tables name pages that there are for all keys that the rows attend to.

@@ -1,7 +1,7 @@
 """The forward pass: configuration from metadata, parameters, pure functions over them."""
 
 from pantheon.engine.model.config import ModelConfig
-from pantheon.engine.model.dense_stack import is_dense_stack
+from pantheon.engine.model.dense_stack import stacked
 from pantheon.engine.model.kv_cache import ModelCache
 from pantheon.engine.model.native import native_missing
 from pantheon.engine.model.parameters import Parameters
@@ -17,6 +17,6 @@ __all__ = [
     "WeightReader",
     "architecture_of",
     "computes_rows_alike",
-    "is_dense_stack",
     "native_missing",
+    "stacked",
 ]

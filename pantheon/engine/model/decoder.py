@@ -9,11 +9,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from pantheon.engine.kernels.dense_layers import DenseStack
 from pantheon.engine.model.attention import AttentionParameters, attention
 from pantheon.engine.model.config import ModelConfig
-from pantheon.engine.model.dense_stack import dense_stack, is_dense_stack
+from pantheon.engine.model.dense_stack import dense_stack
 from pantheon.engine.model.gated_delta_net import DeltaNetCache, gated_delta_net
-from pantheon.engine.model.kv_cache import LayerCache, ModelCache, Placement, RecurrentStates
+from pantheon.engine.model.kv_cache import (
+    LayerCache,
+    ModelCache,
+    Placement,
+    RecurrentStates,
+    StackedCache,
+)
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
 from pantheon.engine.model.moe import mixture
@@ -33,12 +40,16 @@ def hidden_states(
     """Run a step's tokens through every layer and the final norm; what they leave enters the cache."""
     x = rows_of(parameters.embedding, tokens)
     turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
-    run = dense_stack if is_dense_stack(parameters, config) else layer_by_layer
-    return run(parameters, config, turns, x, placement, cache)
+    if isinstance(parameters.layers, DenseStack):
+        return dense_stack(parameters.layers, config, turns, x, placement, cache)
+    return layer_by_layer(
+        parameters.layers, parameters.output_norm, config, turns, x, placement, cache
+    )
 
 
 def layer_by_layer(
-    parameters: Parameters,
+    layers: tuple[LayerParameters, ...],
+    output_norm: Float[Array, " hidden"],
     config: ModelConfig,
     turns: Float[Array, "batch time 2 turned"],
     x: Float[Array, "batch time hidden"],
@@ -53,12 +64,13 @@ def layer_by_layer(
         turns: see `rotation`.
         x: the embeddings.
     """
+    assert not isinstance(cache.kv, StackedCache), "layers of their own have pages of their own"
     kv, states = iter(cache.kv), _delta_net_caches(cache.recurrent)
     written: list[LayerCache] = []
     left: list[DeltaNetCache] = []
-    norms = [*(layer.mixer_norm for layer in parameters.layers), parameters.output_norm]
+    norms = [*(layer.mixer_norm for layer in layers), output_norm]
     normed = rms_norm(x, norms[0], config.rms_epsilon, placement.live, native=config.native)
-    for layer, norm in zip(parameters.layers, norms[1:], strict=True):
+    for layer, norm in zip(layers, norms[1:], strict=True):
         held = next(kv) if isinstance(layer.mixer, AttentionParameters) else next(states)
         x, normed, following = _decoder_layer(
             config, turns, layer, norm, x, normed, placement, held

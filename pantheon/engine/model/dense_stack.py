@@ -6,34 +6,38 @@ from itertools import pairwise
 
 from jaxtyping import Array, Float
 
-from pantheon.engine.kernels.dense_layers import DenseLayer, DenseShape, dense_layers
+from pantheon.engine.kernels.dense_layers import DenseLayer, DenseShape, DenseStack, dense_layers
 from pantheon.engine.kernels.packed_matmul import InterleavedMatrix
 from pantheon.engine.model.attention import AttentionParameters
 from pantheon.engine.model.config import ModelConfig, Pairing
-from pantheon.engine.model.kv_cache import LayerCache, ModelCache, Placement
+from pantheon.engine.model.kv_cache import ModelCache, Placement, StackedCache
 from pantheon.engine.model.mlp import MlpParameters
 from pantheon.engine.model.parameters import LayerParameters, Parameters
 
 
-def is_dense_stack(parameters: Parameters, config: ModelConfig) -> bool:
-    """Whether the native kernels can run all layers in one call."""
-    if not config.native or config.gated_attention:
-        return False
-    return all(map(_is_dense, parameters.layers))
+def stacked(parameters: Parameters, config: ModelConfig) -> Parameters:
+    """The same weights with all layers as one `DenseStack`, where the native kernels can run them.
 
-
-def _is_dense(layer: LayerParameters) -> bool:
-    if not isinstance(layer.mixer, AttentionParameters):
-        return False
-    if not isinstance(layer.feed_forward, MlpParameters):
-        return False
-    mixer = layer.mixer
-    matrices = (mixer.query, mixer.key, mixer.value, mixer.output, *layer.feed_forward)
-    return all(isinstance(matrix, InterleavedMatrix) for matrix in matrices)
+    What they cannot stays as it is. Matrices are not copied.
+    """
+    if not config.native or config.gated_attention or parameters.memory is None:
+        return parameters
+    if isinstance(parameters.layers, DenseStack):
+        return parameters
+    norms = [*(layer.mixer_norm for layer in parameters.layers), parameters.output_norm]
+    layers = [
+        _dense_layer(layer, following)
+        for layer, (_, following) in zip(parameters.layers, pairwise(norms), strict=True)
+    ]
+    dense = [layer for layer in layers if layer is not None]
+    if len(dense) != len(layers):
+        return parameters
+    stack = DenseStack.of(parameters.memory, norms[0], dense)
+    return parameters._replace(layers=stack, memory=None)
 
 
 def dense_stack(
-    parameters: Parameters,
+    stack: DenseStack,
     config: ModelConfig,
     turns: Float[Array, "batch time 2 turned"],
     x: Float[Array, "batch time hidden"],
@@ -46,14 +50,8 @@ def dense_stack(
         turns: see `rotation`.
         x: the embeddings.
     """
-    norms = [*(layer.mixer_norm for layer in parameters.layers), parameters.output_norm]
-    layers = [
-        _dense_layer(layer, following, held)
-        for layer, (_, following), held in zip(
-            parameters.layers, pairwise(norms), cache.kv, strict=True
-        )
-    ]
-    normed, written = dense_layers(
+    assert isinstance(cache.kv, StackedCache), "a stack of layers has a stack of pages"
+    normed, pages = dense_layers(
         x,
         turns,
         placement.positions,
@@ -63,39 +61,37 @@ def dense_stack(
         placement.lengths,
         placement.live,
         placement.wanted,
-        norms[0],
-        layers,
+        stack,
+        cache.kv.pages,
         DenseShape(
             inner=config.inner,
             heads=config.heads,
-            kv_heads=config.kv_heads,
-            head_dim=config.head_dim,
             neighbours=config.rope.pairing is Pairing.NEIGHBOURS,
             epsilon=config.rms_epsilon,
             window=config.sliding_window,
         ),
     )
-    return normed, ModelCache(tuple(LayerCache(*pages) for pages in written))
+    return normed, ModelCache(StackedCache(pages))
 
 
-def _dense_layer(
-    layer: LayerParameters, next_norm: Float[Array, " hidden"], held: LayerCache
-) -> DenseLayer:
+def _dense_layer(layer: LayerParameters, next_norm: Float[Array, " hidden"]) -> DenseLayer | None:
+    """A layer as the kernels take it; None where they do not."""
     mixer, feed_forward = layer.mixer, layer.feed_forward
-    assert isinstance(mixer, AttentionParameters)
-    assert isinstance(feed_forward, MlpParameters)
+    if not isinstance(mixer, AttentionParameters) or not isinstance(feed_forward, MlpParameters):
+        return None
+    matrices = [
+        matrix
+        for matrix in (mixer.query, mixer.key, mixer.value, mixer.output, *feed_forward)
+        if isinstance(matrix, InterleavedMatrix)
+    ]
+    if len(matrices) != 7:
+        return None
     biases = (mixer.query_bias, mixer.key_bias, mixer.value_bias)
     head_norms = (mixer.query_norm, mixer.key_norm)
     return DenseLayer(
-        mixer.query,
-        mixer.key,
-        mixer.value,
-        mixer.output,
-        *feed_forward,
+        *matrices,
         feed_forward_norm=layer.feed_forward_norm,
         next_norm=next_norm,
         biases=tuple(bias for bias in biases if bias is not None),
         head_norms=tuple(norm for norm in head_norms if norm is not None),
-        key_pages=held.keys,
-        value_pages=held.values,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -23,8 +24,17 @@ class LayerCache(NamedTuple):
     values: Float[Array, "pages kv_heads page_size head_dim"]
 
 
-KVCache = tuple[LayerCache, ...]
-"""One `LayerCache` per attention layer."""
+class StackedCache(NamedTuple):
+    """Keys and values of all layers in one array, for kernels that run all layers in one call.
+
+    The layers of a page stand together, keys before values, each as `LayerCache` has it.
+    """
+
+    pages: Float[Array, "pages layers 2 kv_heads page_size head_dim"]
+
+
+KVCache = tuple[LayerCache, ...] | StackedCache
+"""One `LayerCache` per attention layer, or all of them. The first axis of every array is pages."""
 
 RecurrentStates = tuple[Float[Array, "slots ..."], ...]
 """One array per recurrent layer: the state of each row, of padding, and of each checkpoint."""
@@ -46,9 +56,16 @@ def allocate(
     dtype: jnp.dtype,
     *,
     native: bool = False,
+    stacked: bool = False,
 ) -> KVCache:
-    """Zeroed arrays for `pages` pages in each of `layers` layers; see `zeros` for `native`."""
+    """Zeroed arrays for `pages` pages in each of `layers` layers; see `zeros` for `native`.
+
+    Args:
+        stacked: whether all layers are one array.
+    """
     shape = (pages, kv_heads, page_size, head_dim)
+    if stacked:
+        return StackedCache(*zeros([(pages, layers, 2, *shape[1:])], dtype, native=native))
     arrays = iter(zeros([shape] * 2 * layers, dtype, native=native))
     return tuple(LayerCache(keys, values) for keys, values in zip(arrays, arrays, strict=True))
 
@@ -58,6 +75,12 @@ def allocate_recurrent(
 ) -> RecurrentStates:
     """Zeroed states of `slots` sequences, whose shapes are given layer by layer."""
     return zeros([(slots, *shape) for shape in shapes], jnp.dtype(jnp.float32), native=native)
+
+
+def page_count(kv: KVCache) -> int:
+    """How many pages there are."""
+    pages: int = jax.tree.leaves(kv)[0].shape[0]
+    return pages
 
 
 class Placement(NamedTuple):

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, UInt8
 
+from pantheon.engine.kernels.dense_layers import DenseStack
 from pantheon.engine.model.attention import AttentionParameters
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.frequencies import frequencies
@@ -34,15 +35,24 @@ class Parameters(NamedTuple):
     """Weights of a decoder.
 
     Attributes:
+        layers: one by one, or as one call of the native kernels takes them.
         head: the output matrix; that of `embedding` where the file ties them.
         frequencies: rotary frequencies, the file's own factors applied.
+        memory: the matrices of all layers as one array, which shares their memory; None where they
+            do not lie together.
     """
 
     embedding: Weight
-    layers: tuple[LayerParameters, ...]
+    layers: tuple[LayerParameters, ...] | DenseStack
     output_norm: Float[Array, " hidden"]
     head: Weight
     frequencies: Float[Array, " pairs"]
+    memory: UInt8[Array, " bytes"] | None = None
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether all layers are one call, over one array of pages."""
+        return isinstance(self.layers, DenseStack)
 
 
 ReadLayer = Callable[[WeightReader, ModelConfig, int], LayerParameters]
@@ -74,7 +84,9 @@ def read_parameters(
         return layer
 
     rotary = _frequencies(reader, config)
-    embedding = reader.weight("token_embd.weight", config.vocabulary, config.hidden)
+    embedding = reader.weight(
+        "token_embd.weight", config.vocabulary, config.hidden, apart=True
+    )
     tied = "output.weight" not in reader
     parameters = Parameters(
         embedding=embedding,
@@ -82,12 +94,12 @@ def read_parameters(
         output_norm=reader.vector("output_norm.weight", config.hidden),
         head=embedding
         if tied
-        else reader.weight("output.weight", config.vocabulary, config.hidden),
+        else reader.weight("output.weight", config.vocabulary, config.hidden, apart=True),
         frequencies=rotary,
     )
     _pass_over_predicting_blocks(reader, config)
     reader.check_all_read()
-    return parameters
+    return parameters._replace(memory=reader.memory())
 
 
 def _pass_over_predicting_blocks(reader: WeightReader, config: ModelConfig) -> None:

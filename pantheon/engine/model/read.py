@@ -21,10 +21,17 @@ from pantheon.engine.gguf import (
     dequantize,
     unpack_blocks,
 )
-from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, aligned, format_of, interleaved
+from pantheon.engine.kernels.packed_matmul import (
+    InterleavedMatrix,
+    aligned,
+    format_of,
+    interleaved,
+    interleaved_shape,
+)
 from pantheon.engine.model.dequantize import OwnType, PackedType, has_conversion
 from pantheon.engine.model.dequantize.int8 import GROUP, quantise_rows, row_bytes
 from pantheon.engine.model.packed import PackedMatrix, Stack, Weight, check_parts, spans_of
+from pantheon.engine.model.weight_memory import WeightMemory
 from pantheon.engine.precision import Precision
 
 FLOAT32_BYTES: Final = 4
@@ -38,6 +45,9 @@ _PLAIN: Final = {
 _SMALLEST_QUANTISED: Final = 128
 """Rows and columns that a matrix must have for `quantize` to pack it. Smaller ones, such as the
 gates of recurrent layers, weigh little and decide much."""
+
+_SPARE_BYTES: Final = 64 << 20
+"""Of address space, for the fuller blocks of small files."""
 
 _CHUNK_VALUES: Final = 1 << 18
 """Values that are quantised at a time."""
@@ -71,15 +81,20 @@ class WeightReader:
         self._quantize = quantize
         self._native = native
         self._precision = precision
+        self._memory = _memory_of(file, quantize) if native else None
         self._unread = set(file.tensors)
 
     def __contains__(self, name: object) -> bool:
         """Whether the file has the tensor."""
         return name in self.file.tensors
 
-    def weight(self, name: str, rows: int, columns: int) -> Weight:
-        """A matrix of `rows` outputs and `columns` inputs."""
-        return self._matrix(self._packed(self._tensor(name, (rows, columns))))
+    def weight(self, name: str, rows: int, columns: int, *, apart: bool = False) -> Weight:
+        """A matrix of `rows` outputs and `columns` inputs.
+
+        Args:
+            apart: in memory of its own; others lie together, see `memory`.
+        """
+        return self._matrix(self._packed(self._tensor(name, (rows, columns))), apart=apart)
 
     def parts(self, name: str, sizes: tuple[int, ...], columns: int) -> tuple[Weight, ...]:
         """A fused matrix as its parts, `sizes` rows each."""
@@ -109,6 +124,10 @@ class WeightReader:
     def array(self, name: str, *shape: int) -> jax.Array:
         """A small tensor of any shape in float32, such as the kernel of a convolution."""
         return jnp.asarray(dequantize(self._tensor(name, shape)))
+
+    def memory(self) -> UInt8[Array, " bytes"] | None:
+        """All matrices so far that lie together, as one array; None where none do."""
+        return None if self._memory is None else self._memory.array()
 
     def pass_over(self, name: str) -> None:
         """Count a tensor as known though nothing is made of it, where the file has it."""
@@ -141,9 +160,10 @@ class WeightReader:
             )
         return _Packed(tensor.type, tensor.packed, columns, ours=False)
 
-    def _matrix(self, packed: _Packed) -> Weight:
+    def _matrix(self, packed: _Packed, *, apart: bool = False) -> Weight:
         if self._native and format_of(packed.type.name, packed.columns) is not None:
-            return native_matrix(packed.type, packed.rows, packed.columns, self._precision)
+            memory = None if apart else self._memory
+            return native_matrix(packed.type, packed.rows, packed.columns, self._precision, memory)
         return packed.on_device()
 
 
@@ -152,8 +172,12 @@ def native_matrix(
     rows: UInt8[np.ndarray, "rows row_bytes"],
     columns: int,
     precision: Precision = Precision.DEFAULT,
+    memory: WeightMemory | None = None,
 ) -> InterleavedMatrix:
     """Packed rows laid out for the native kernels.
+
+    Args:
+        memory: where they are put; None for memory of their own.
 
     Raises:
         ValueError: those have no format for them.
@@ -161,8 +185,18 @@ def native_matrix(
     format = format_of(type.name, columns)
     if format is None:
         raise ValueError(f"expected a format for {columns} columns of {type.name}, there is none")
-    data = jax.device_put(interleaved(type.name, rows, columns))
-    return InterleavedMatrix(data, format, len(rows), columns, precision)
+    shape = interleaved_shape(format, len(rows), columns)
+    out, begin = (memory or WeightMemory(math.prod(shape))).take(*shape)
+    data = jax.device_put(interleaved(type.name, rows, columns, out))
+    offset = None if memory is None else begin
+    return InterleavedMatrix(data, format, len(rows), columns, precision, offset)
+
+
+def _memory_of(file: GGUFFile, quantize: bool) -> WeightMemory:
+    """Enough for all matrices of a file, also where their parts end in blocks that are not full."""
+    matrices = (one for one in file.tensors.values() if len(one.shape) == 2)
+    held = sum(held_size(one, quantize=quantize, native=True) for one in matrices)
+    return WeightMemory(held + held // 16 + _SPARE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +251,12 @@ def held_size(info: TensorInfo, *, quantize: bool, native: bool) -> int:
 
 
 def held_bytes(tree: object) -> int:
-    """Bytes of the distinct arrays of a tree; an array that is used twice counts once."""
-    arrays = {id(leaf): leaf.nbytes for leaf in jax.tree.leaves(tree)}
-    return sum(arrays.values())
+    """Bytes of the arrays of a tree; memory that several of them share counts once."""
+    total = end = 0
+    for begin, size in sorted((a.unsafe_buffer_pointer(), a.nbytes) for a in jax.tree.leaves(tree)):
+        total += max(begin + size - max(begin, end), 0)
+        end = max(end, begin + size)
+    return total
 
 
 def _quantised(tensor: Tensor) -> NDArray[np.uint8]:

@@ -17,7 +17,7 @@ from pantheon.engine.model import (
     ModelConfig,
     Parameters,
     computes_rows_alike,
-    is_dense_stack,
+    stacked,
 )
 from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
@@ -67,7 +67,7 @@ class Runner:
         """
         self._config = config
         self._capacity = capacity
-        self._parameters = parameters
+        self._parameters = stacked(parameters, config)
         self._architecture = architecture
         self._state = self._empty_state()
         self.traces = 0
@@ -75,7 +75,7 @@ class Runner:
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
-        self.padding_is_free = is_dense_stack(parameters, config)
+        self.padding_is_free = self._parameters.is_stacked
         """Whether a prefill step takes as long as its tokens need, however few."""
         self._arguments = StepArguments(config, capacity, self.batches)
         self._biased: set[int] = set()
@@ -110,12 +110,14 @@ class Runner:
             config.head_dim,
             config.kv_dtype,
             native=config.native,
+            stacked=self._parameters.is_stacked,
         )
         rows = capacity.rows + 1
         recurrent = allocate_recurrent(
             self._architecture.recurrent_shapes(config),
             rows + capacity.checkpoints,
             native=config.native,
+            stacked=self._parameters.is_stacked,
         )
         cache = ModelCache(kv, recurrent)
         history = RowHistory(
@@ -134,7 +136,7 @@ class Runner:
         """
         greedy = RowSampling(0, 1, 0, 0)
         prefill = self._arguments.prefill([0], 0, (0,), 0, greedy, None)
-        number, page = np.int32(0), tuple(self.empty_page())
+        number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
         of_model, state = self._of_model, self._state
 
@@ -244,18 +246,30 @@ class Runner:
         Returns:
             Arrays of (kv_heads, page_size, head_dim).
         """
-        return [np.asarray(part) for part in self._steps["read page"](self._state, np.int32(page))]
+        parts = self._steps["read page"](self._state, np.int32(page))
+        return [
+            layer
+            for part in map(np.asarray, parts)
+            for layer in part.reshape(-1, *part.shape[-3:])
+        ]
 
     def empty_page(self) -> list[np.ndarray]:
         """A page of zeros, as `read_page` gives it."""
-        return [
-            np.zeros(pages.shape[1:], pages.dtype)
-            for pages in jax.tree.leaves(self._state.cache.kv)
-        ]
+        config, capacity = self._config, self._capacity
+        shape = (config.kv_heads, capacity.page_size, config.head_dim)
+        return [np.zeros(shape, config.kv_dtype) for _ in range(2 * config.attention_layers)]
 
     def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
         """Dispatch the write of one page, as `read_page` gives it."""
-        self._state = self._steps["write page"](self._state, np.int32(page), tuple(content))
+        arrays = self._page_arrays(content)
+        self._state = self._steps["write page"](self._state, np.int32(page), arrays)
+
+    def _page_arrays(self, content: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """A page layer by layer as the arrays of pages have it."""
+        if not self._parameters.is_stacked:
+            return tuple(content)
+        (pages,) = self._state.cache.kv
+        return (np.stack(content).reshape(pages.shape[1:]),)
 
     def read_state(self, slot: int) -> list[np.ndarray]:
         """Copy the recurrent state of a checkpoint to the host, layer by layer."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Parameters
-from pantheon.engine.model.kv_cache import place
+from pantheon.engine.model.kv_cache import page_count, place
 from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
 from pantheon.engine.runner.logprobs import Logprobs, logprobs
 from pantheon.engine.runner.sampling import SamplingBatch, best, sample
@@ -139,7 +139,7 @@ def prefill_step(
         row[None],
         jnp.stack([count - 1, count]),
         page_size=page_size,
-        total_pages=state.cache.kv[0].keys.shape[0],
+        total_pages=page_count(state.cache.kv),
     )
     hidden, cache = architecture.hidden_states(
         parameters, config, tokens[None], placement, state.cache
@@ -189,7 +189,7 @@ def decode_step(
         jnp.where(valid, positions + 1, 0),
         rows,
         page_size=page_size,
-        total_pages=state.cache.kv[0].keys.shape[0],
+        total_pages=page_count(state.cache.kv),
     )
     tokens = jnp.where(fed.tokens < 0, state.last_tokens[rows], fed.tokens)
     hidden, cache = architecture.hidden_states(
@@ -240,15 +240,13 @@ def copy_page_step(
 
 def read_page_step(
     state: DeviceState, page: Int[Array, ""]
-) -> tuple[Float[Array, "kv_heads page_size head_dim"], ...]:
-    """The keys and the values of one page, layer by layer. The state is not donated."""
+) -> tuple[Float[Array, "*_shape"], ...]:
+    """The keys and the values of one page, array by array. The state is not donated."""
     return tuple(pages[page] for pages in jax.tree.leaves(state.cache.kv))
 
 
 def write_page_step(
-    state: DeviceState,
-    page: Int[Array, ""],
-    content: tuple[Float[Array, "kv_heads page_size head_dim"], ...],
+    state: DeviceState, page: Int[Array, ""], content: tuple[Float[Array, "*_shape"], ...]
 ) -> DeviceState:
     """Write one page, as `read_page_step` gives it."""
     leaves, structure = jax.tree.flatten(state.cache.kv)

@@ -19,6 +19,7 @@ from pantheon.engine.model import (
     WeightReader,
     architecture_of,
     native_missing,
+    stacked,
 )
 from pantheon.engine.model.kv_cache import allocate, place
 from pantheon.engine.precision import Precision
@@ -70,7 +71,7 @@ def first_layers(model: Model, count: int) -> Model:
 
 def empty_cache(model: Model) -> ModelCache:
     """A cache of one sequence."""
-    architecture, config, _ = model
+    architecture, config, parameters = model
     kv = allocate(
         config.attention_layers,
         PAGES,
@@ -78,6 +79,7 @@ def empty_cache(model: Model) -> ModelCache:
         PAGE_SIZE,
         config.head_dim,
         config.kv_dtype,
+        stacked=parameters.is_stacked,
     )
     shapes = architecture.recurrent_shapes(config)
     return ModelCache(kv, tuple(jnp.zeros((1, *shape), jnp.float32) for shape in shapes))
@@ -97,10 +99,12 @@ def run(
         Logits [tokens, vocabulary] and final hidden states [tokens, hidden] at every position,
         and the cache that was left.
     """
-    cache = empty_cache(model)
+    architecture, config, parameters = model
+    # As the runner has them.
+    parameters = stacked(parameters, config)
+    cache = empty_cache((architecture, config, parameters))
     # Pages in falling order, so that a mix-up of page and position cannot go unseen.
     table = jnp.arange(PAGES, dtype=jnp.int32)[::-1][None]
-    architecture, config, parameters = model
     found, states = [], []
     start = 0
     for size in chunks:

@@ -19,8 +19,9 @@ from pantheon.engine.model import (
     ModelConfig,
     Parameters,
     native_missing,
+    stacked,
 )
-from pantheon.engine.model.kv_cache import allocate, place
+from pantheon.engine.model.kv_cache import allocate, page_count, place
 from tests.engine.model.forward import Model, open_model
 from tests.golden import golden_file, smollm2_file
 
@@ -51,7 +52,7 @@ def _decode(
         positions + 1,
         rows,
         page_size=_PAGE_SIZE,
-        total_pages=cache.kv[0].keys.shape[0],
+        total_pages=page_count(cache.kv),
     )
     hidden, cache = architecture.hidden_states(
         parameters, config, tokens[:, None], placement, cache
@@ -61,7 +62,7 @@ def _decode(
 
 def _cache_with_a_past(model: Model) -> ModelCache:
     """Keys, values and states as other steps might have left them."""
-    architecture, config, _ = model
+    architecture, config, parameters = model
     random = np.random.default_rng(3)
     kv = allocate(
         config.attention_layers,
@@ -70,6 +71,7 @@ def _cache_with_a_past(model: Model) -> ModelCache:
         _PAGE_SIZE,
         config.head_dim,
         jnp.dtype(jnp.float32),
+        stacked=parameters.is_stacked,
     )
     filled = jax.tree.map(lambda part: jnp.asarray(random.normal(0, 1, part.shape), part.dtype), kv)
     return ModelCache(
@@ -82,8 +84,9 @@ def _cache_with_a_past(model: Model) -> ModelCache:
 
 
 def _check(path: Path) -> None:
-    model = open_model(path)
-    architecture, config, parameters = model
+    architecture, config, parameters = open_model(path)
+    parameters = stacked(parameters, config)
+    model = architecture, config, parameters
     random = np.random.default_rng(4)
     tokens = random.integers(0, config.tokens, (2, _ROWS)).astype(np.int32)
     positions = np.asarray(_POSITIONS, np.int32)

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float, Int
 
-from pantheon.engine.model import ModelCache, ModelConfig, Parameters, native_missing
+from pantheon.engine.kernels.dense_layers import DenseStack
+from pantheon.engine.model import ModelCache, ModelConfig, Parameters, native_missing, stacked
 from pantheon.engine.model.decoder import layer_by_layer
-from pantheon.engine.model.dense_stack import dense_stack, is_dense_stack
-from pantheon.engine.model.kv_cache import Placement, allocate, place
+from pantheon.engine.model.dense_stack import dense_stack
+from pantheon.engine.model.kv_cache import LayerCache, Placement, StackedCache, allocate, place
 from pantheon.engine.model.packed import rows_of
 from pantheon.engine.model.rotary import rotation
 from pantheon.engine.precision import Precision
@@ -44,9 +45,26 @@ def _cache(config: ModelConfig) -> ModelCache:
     """Keys and values as other steps might have left them."""
     random = np.random.default_rng(3)
     shape = (config.layers, _PAGES, config.kv_heads, _PAGE_SIZE, config.head_dim, config.kv_dtype)
-    kv = allocate(*shape)
-    filled = jax.tree.map(lambda part: jnp.asarray(random.normal(0, 1, part.shape), part.dtype), kv)
-    return ModelCache(filled)
+    (pages,) = allocate(*shape, stacked=True)
+    return ModelCache(StackedCache(jnp.asarray(random.normal(0, 1, pages.shape), pages.dtype)))
+
+
+def _layer_by_layer(
+    parameters: Parameters,
+    config: ModelConfig,
+    turns: Float[Array, "batch time 2 turned"],
+    x: Float[Array, "batch time hidden"],
+    placement: Placement,
+    cache: ModelCache,
+) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
+    """By single operations, over the same pages."""
+    assert isinstance(parameters.layers, tuple) and isinstance(cache.kv, StackedCache)
+    pages = jnp.moveaxis(cache.kv.pages, 0, 2)
+    of_layers = ModelCache(tuple(LayerCache(*layer) for layer in pages))
+    arguments = (config, turns, x, placement, of_layers)
+    found, left = layer_by_layer(parameters.layers, parameters.output_norm, *arguments)
+    written = jnp.stack([jnp.stack(layer) for layer in left.kv])
+    return found, ModelCache(StackedCache(jnp.moveaxis(written, 2, 0)))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -54,6 +72,7 @@ def _both(
     config: ModelConfig,
     wanted: tuple[int, int] | None,
     parameters: Parameters,
+    stack: DenseStack,
     tokens: Int[Array, "batch time"],
     positions: Int[Array, "batch time"],
     valid: Array,
@@ -73,7 +92,8 @@ def _both(
     x = rows_of(parameters.embedding, tokens)
     turns = rotation(positions, parameters.frequencies, config.rope, native=True)
     return [
-        run(parameters, config, turns, x, placement, cache) for run in (dense_stack, layer_by_layer)
+        dense_stack(stack, config, turns, x, placement, cache),
+        _layer_by_layer(parameters, config, turns, x, placement, cache),
     ]
 
 
@@ -102,10 +122,9 @@ def _arrays(step: Iterable[np.ndarray]) -> list[jax.Array]:
 def test_it_is_what_single_operations_make(name: str, precision: Precision) -> None:
     _, config, parameters = _open(name, precision)
     config = replace(config, sliding_window=20 if name == "llama-mistral" else 0)
-    assert is_dense_stack(parameters, config)
     for step in (_prefill(config), _decode(config)):
         (found, left), (expected, held) = _both(
-            config, None, parameters, *_arrays(step), _cache(config)
+            config, None, parameters, _stack(parameters, config), *_arrays(step), _cache(config)
         )
         valid = step[2]
         np.testing.assert_array_equal(np.asarray(found)[valid], np.asarray(expected)[valid])
@@ -116,7 +135,7 @@ def test_it_is_what_single_operations_make(name: str, precision: Precision) -> N
 @pytest.mark.parametrize("name", _DENSE)
 def test_only_wanted_tokens_go_through_all_of_the_last_layer(name: str) -> None:
     _, config, parameters = _open(name)
-    step = _arrays(_prefill(config))
+    step = [_stack(parameters, config), *_arrays(_prefill(config))]
     all_of_them = _both(config, None, parameters, *step, _cache(config))[0]
     found, left = _both(config, (94, 96), parameters, *step, _cache(config))[0]
     np.testing.assert_array_equal(found[0, 94:96], all_of_them[0][0, 94:96])
@@ -128,7 +147,13 @@ def test_only_wanted_tokens_go_through_all_of_the_last_layer(name: str) -> None:
 @pytest.mark.parametrize("name", _OTHERS)
 def test_layers_of_other_kinds_are_run_one_by_one(name: str) -> None:
     _, config, parameters = _open(name)
-    assert not is_dense_stack(parameters, config)
+    assert stacked(parameters, config) is parameters
+
+
+def _stack(parameters: Parameters, config: ModelConfig) -> DenseStack:
+    layers = stacked(parameters, config).layers
+    assert isinstance(layers, DenseStack)
+    return layers
 
 
 def _run(placement: Placement, model: Model) -> object:
@@ -136,9 +161,8 @@ def _run(placement: Placement, model: Model) -> object:
     x = rows_of(parameters.embedding, jnp.zeros_like(placement.positions))
     turns = rotation(placement.positions, parameters.frequencies, config.rope, native=True)
     run = jax.jit(dense_stack, static_argnums=1)
-    return jax.block_until_ready(
-        run(parameters, config, turns, x, placement, _cache(config))  # type: ignore[no-untyped-call]
-    )
+    found = run(_stack(parameters, config), config, turns, x, placement, _cache(config))
+    return jax.block_until_ready(found)  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(

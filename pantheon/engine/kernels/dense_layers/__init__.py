@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from pantheon.engine.kernels.dense_layers.native import DenseLayer, DenseShape, dense_layers
+from pantheon.engine.kernels.dense_layers.native import DenseShape, dense_layers
+from pantheon.engine.kernels.dense_layers.stack import DenseLayer, DenseStack
 
-__all__ = ["DenseLayer", "DenseShape", "dense_layers"]
+__all__ = ["DenseLayer", "DenseShape", "DenseStack", "dense_layers"]

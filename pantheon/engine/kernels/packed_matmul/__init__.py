@@ -7,7 +7,12 @@ other is tested against. `cases` are shared by tests and benchmarks.
 
 from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, Format
 from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
-from pantheon.engine.kernels.packed_matmul.layouts import aligned, format_of, interleaved
+from pantheon.engine.kernels.packed_matmul.layouts import (
+    aligned,
+    format_of,
+    interleaved,
+    interleaved_shape,
+)
 from pantheon.engine.kernels.packed_matmul.native import products, taken_rows
 from pantheon.engine.kernels.packed_matmul.reference import (
     PIECE_BYTES,
@@ -24,6 +29,7 @@ __all__ = [
     "aligned",
     "format_of",
     "interleaved",
+    "interleaved_shape",
     "late_zero",
     "product",
     "product_by_pieces",

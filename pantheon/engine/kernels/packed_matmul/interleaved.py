@@ -20,6 +20,8 @@ class InterleavedMatrix:
         format: how the values are packed.
         rows, columns: of the matrix: outputs and inputs.
         precision: in which its products are computed.
+        offset: where `data` begins in the memory of all layers, in bytes; None where it lies
+            elsewhere.
     """
 
     data: UInt8[Array, "blocks block_bytes"]
@@ -27,6 +29,7 @@ class InterleavedMatrix:
     rows: int
     columns: int
     precision: Precision = Precision.DEFAULT
+    offset: int | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,17 +37,18 @@ class InterleavedMatrix:
         return self.rows, self.columns
 
 
-_Static = tuple[Format, int, int, Precision]
+_Static = tuple[Format, int, int, Precision, int | None]
 
 
 def _flatten(matrix: InterleavedMatrix) -> tuple[tuple[object], _Static]:
-    return (matrix.data,), (matrix.format, matrix.rows, matrix.columns, matrix.precision)
+    static = (matrix.format, matrix.rows, matrix.columns, matrix.precision, matrix.offset)
+    return (matrix.data,), static
 
 
 def _unflatten(static: _Static, leaves: tuple[object]) -> InterleavedMatrix:
     """JAX may have put something else in the array's place, which the constructor would refuse."""
     matrix = object.__new__(InterleavedMatrix)
-    names = ("data", "format", "rows", "columns", "precision")
+    names = ("data", "format", "rows", "columns", "precision", "offset")
     for name, value in zip(names, (*leaves, *static), strict=True):
         object.__setattr__(matrix, name, value)
     return matrix

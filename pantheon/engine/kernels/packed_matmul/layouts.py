@@ -56,21 +56,28 @@ def format_of(source: str, columns: int) -> Format | None:
     return format if format.holds(columns) else None
 
 
-def interleaved(source: str, packed: Packed, columns: int) -> Packed:
+def interleaved_shape(format: Format, rows: int, columns: int) -> tuple[int, int]:
+    """Blocks of a matrix, and bytes of a block."""
+    return -(-rows // BLOCK_ROWS), format.block_bytes(columns)
+
+
+def interleaved(source: str, packed: Packed, columns: int, out: Packed | None = None) -> Packed:
     """Rows in blocks of 32.
 
     Args:
         source: the ggml type of the rows, or INT8; `format_of` has a format for them.
         packed: uint8 [rows, bytes of a row] as the file has it; float types likewise.
         columns: values of a row.
+        out: where they are put, of the shape of `interleaved_shape`; None for new memory.
 
     Returns:
         uint8 [blocks, bytes of a block], aligned as XLA takes arrays over; rows that fill the
         last block up are zeros.
     """
     format, parts_of = _SOURCES[source]
-    blocks = -(-packed.shape[0] // BLOCK_ROWS)
-    out = aligned(blocks, format.block_bytes(columns))
+    blocks, block_bytes = interleaved_shape(format, len(packed), columns)
+    if out is None:
+        out = aligned(blocks, block_bytes)
     step = max(_PART_VALUES // (BLOCK_ROWS * columns), 1)
 
     def fill(first: int) -> None:
