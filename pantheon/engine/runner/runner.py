@@ -117,7 +117,6 @@ class Runner:
             self._architecture.recurrent_shapes(config),
             rows + capacity.checkpoints,
             native=config.native,
-            stacked=self._parameters.is_stacked,
         )
         cache = ModelCache(kv, recurrent)
         history = RowHistory(
