@@ -37,7 +37,7 @@ def hidden_states(
     placement: Placement,
     cache: ModelCache,
 ) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
-    """Run a step's tokens through every layer and the final norm; what they leave enters the cache."""
+    """Run a step's tokens through every layer and the final norm; what they leave is cached."""
     x = rows_of(parameters.embedding, tokens)
     turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
     if isinstance(parameters.layers, DenseStack):

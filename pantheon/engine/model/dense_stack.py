@@ -79,17 +79,14 @@ def _dense_layer(layer: LayerParameters, next_norm: Float[Array, " hidden"]) -> 
     mixer, feed_forward = layer.mixer, layer.feed_forward
     if not isinstance(mixer, AttentionParameters) or not isinstance(feed_forward, MlpParameters):
         return None
-    matrices = [
-        matrix
-        for matrix in (mixer.query, mixer.key, mixer.value, mixer.output, *feed_forward)
-        if isinstance(matrix, InterleavedMatrix)
-    ]
-    if len(matrices) != 7:
+    weights = (mixer.query, mixer.key, mixer.value, mixer.output, *feed_forward)
+    matrices = tuple(weight for weight in weights if isinstance(weight, InterleavedMatrix))
+    if len(matrices) != len(weights):
         return None
     biases = (mixer.query_bias, mixer.key_bias, mixer.value_bias)
     head_norms = (mixer.query_norm, mixer.key_norm)
     return DenseLayer(
-        *matrices,
+        matrices=matrices,
         feed_forward_norm=layer.feed_forward_norm,
         next_norm=next_norm,
         biases=tuple(bias for bias in biases if bias is not None),

@@ -84,9 +84,7 @@ def read_parameters(
         return layer
 
     rotary = _frequencies(reader, config)
-    embedding = reader.weight(
-        "token_embd.weight", config.vocabulary, config.hidden, apart=True
-    )
+    embedding = reader.weight("token_embd.weight", config.vocabulary, config.hidden, apart=True)
     tied = "output.weight" not in reader
     parameters = Parameters(
         embedding=embedding,

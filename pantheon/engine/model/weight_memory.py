@@ -53,4 +53,5 @@ class WeightMemory:
 
     def array(self) -> UInt8[Array, " bytes"]:
         """All that was put there, as one array that shares the memory of the single ones."""
-        return jax.device_put(self._memory[: self._used])
+        whole: jax.Array = jax.device_put(self._memory[: self._used])
+        return whole

@@ -247,9 +247,7 @@ class Runner:
         """
         parts = self._steps["read page"](self._state, np.int32(page))
         return [
-            layer
-            for part in map(np.asarray, parts)
-            for layer in part.reshape(-1, *part.shape[-3:])
+            layer for part in map(np.asarray, parts) for layer in part.reshape(-1, *part.shape[-3:])
         ]
 
     def empty_page(self) -> list[np.ndarray]:
@@ -267,7 +265,7 @@ class Runner:
         """A page layer by layer as the arrays of pages have it."""
         if not self._parameters.is_stacked:
             return tuple(content)
-        (pages,) = self._state.cache.kv
+        (pages,) = jax.tree.leaves(self._state.cache.kv)
         return (np.stack(content).reshape(pages.shape[1:]),)
 
     def read_state(self, slot: int) -> list[np.ndarray]:

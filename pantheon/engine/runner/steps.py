@@ -238,9 +238,7 @@ def copy_page_step(
     return state._replace(cache=state.cache._replace(kv=kv))
 
 
-def read_page_step(
-    state: DeviceState, page: Int[Array, ""]
-) -> tuple[Float[Array, "*_shape"], ...]:
+def read_page_step(state: DeviceState, page: Int[Array, ""]) -> tuple[Float[Array, "*_shape"], ...]:
     """The keys and the values of one page, array by array. The state is not donated."""
     return tuple(pages[page] for pages in jax.tree.leaves(state.cache.kv))
 

@@ -1,7 +1,7 @@
 """All layers in one native call, bit for bit what the single operations make of them.
 
-Those are held to transformers' logits (`test_logits.py` for float32), and so is the whole call, which
-the models there take.
+Those are held to transformers' logits by `test_logits.py`, and so is the whole call, which the
+models take there.
 """
 
 from __future__ import annotations

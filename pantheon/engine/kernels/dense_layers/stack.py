@@ -18,27 +18,17 @@ class DenseLayer(NamedTuple):
     """The weights of one layer.
 
     Attributes:
+        matrices: of query, key, value and output, then gate, up and down.
         next_norm: weight of the norm before the next layer, or before the head.
         biases: of query, key and value; none in an architecture without them.
         head_norms: weights of the norms over each head of query and key; none likewise.
     """
 
-    query: InterleavedMatrix
-    key: InterleavedMatrix
-    value: InterleavedMatrix
-    output: InterleavedMatrix
-    gate: InterleavedMatrix
-    up: InterleavedMatrix
-    down: InterleavedMatrix
+    matrices: tuple[InterleavedMatrix, ...]
     feed_forward_norm: Float[Array, " hidden"]
     next_norm: Float[Array, " hidden"]
     biases: tuple[Float[Array, " _rows"], ...]
     head_norms: tuple[Float[Array, " head_dim"], ...]
-
-    @property
-    def matrices(self) -> tuple[InterleavedMatrix, ...]:
-        """In the order in which the call has them."""
-        return self.query, self.key, self.value, self.output, self.gate, self.up, self.down
 
     @property
     def vectors(self) -> tuple[Float[Array, " _"], ...]:
