@@ -30,7 +30,9 @@ class WeightMemory:
         Args:
             most_bytes: of all matrices together.
         """
-        memory = mmap.mmap(-1, most_bytes + _HUGE_PAGE)
+        # Private: shared memory has no huge pages unless the system was told so.
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        memory = mmap.mmap(-1, most_bytes + _HUGE_PAGE, flags)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
         whole = np.frombuffer(memory, np.uint8)
