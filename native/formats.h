@@ -135,6 +135,21 @@ struct Codec<Format::int8> : Codes<8, 32>, Centred<128> {
   static auto words(const uint8_t* step, int row) { return WordPlanes<Isa>{step, row}; }
 };
 
+// What codebooks hold, as whole numbers; see `codebooks.py`.
+template <>
+struct Codec<Format::codes8> : Codes<8, 16>, Centred<128> {
+  template <class Isa>
+  static typename Isa::Floats scale(const uint8_t* head, const uint8_t* step, int row, int group) {
+    return Isa::halves(head + row * 2) *
+           (Isa::converted(Isa::octets(step + group * kOctetPlane + row)) * 0.125f);
+  }
+
+  template <class Isa>
+  static auto words(const uint8_t* step, int row) {
+    return WordPlanes<Isa>{step + 2 * kOctetPlane, row};
+  }
+};
+
 template <>
 struct Codec<Format::q2_k> : Codes<2, 16> {
   static constexpr bool kHasMinimum = true;

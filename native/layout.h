@@ -35,9 +35,10 @@ enum class Format : int64_t {
   mxfp4 = 16,
   nvfp4 = 17,
   int8 = 18,
+  codes8 = 19,
 };
 
-inline constexpr int kFormats = 19;
+inline constexpr int kFormats = 20;
 
 // Whether values are plain floats rather than codes.
 constexpr bool is_plain(Format format) { return format <= Format::bf16; }
@@ -74,6 +75,7 @@ inline constexpr Layout kLayouts[kFormats] = {
     {1, 0, 544},      // mxfp4: exponent, indices
     {1, 0, 640},      // nvfp4: two f16, indices
     {2, 128, 1024},   // int8: f32; 8-bit codes
+    {8, 64, 1088},    // codes8: f16; two bytes of scales, 8-bit codes
 };
 
 inline constexpr Layout layout_of(Format format) {

@@ -37,6 +37,7 @@ class Format(Enum):
     MXFP4 = (16, 1, 0, 544)
     NVFP4 = (17, 2, 0, 640)
     INT8 = (18, 2, 128, 1024)
+    CODES8 = (19, 8, 64, 1088)
 
     @property
     def number(self) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pantheon.engine.kernels.packed_matmul.codebooks import CODEBOOK_TYPES, codes_of
 from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, STEP_COLUMNS, Format
 from pantheon.engine.kernels.packed_matmul.planes import (
     bits_of_columns,
@@ -320,6 +321,16 @@ def _nvfp4(packed: Packed, columns: int) -> _Parts:
     ]
 
 
+def _codebook(source: str) -> Callable[[Packed, int], _Parts]:
+    def parts(packed: Packed, columns: int) -> _Parts:
+        scales, fine, codes = codes_of(source, packed)
+        octets = codes.view(np.uint8).reshape(len(packed), -1, STEP_COLUMNS) ^ _SIGN
+        per_step = byte_plane(fine.reshape(len(packed), -1, 2), 1)
+        return [half_plane(scales)], [per_step, fields(octets, 8)]
+
+    return parts
+
+
 def _in_steps(codes: Codes) -> Codes:
     return codes.reshape(codes.shape[0], -1, STEP_COLUMNS)
 
@@ -335,6 +346,7 @@ _SOURCES: Final[Mapping[str, tuple[Format, Callable[[Packed, int], _Parts]]]] = 
         "Q5_1": (Format.Q5_1, _q5_1),
         "Q8_0": (Format.Q8_0, _q8_0),
         "INT8": (Format.INT8, _int8),
+        **{source: (Format.CODES8, _codebook(source)) for source in CODEBOOK_TYPES},
         "Q2_K": (Format.Q2_K, _q2_k),
         "Q3_K": (Format.Q3_K, _q3_k),
         "Q4_K": (Format.Q4_K, _q4_k),
