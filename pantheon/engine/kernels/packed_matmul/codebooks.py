@@ -1,7 +1,7 @@
 """Types whose values come from codebooks (IQ1, IQ2, IQ3; ggml, ggml-quants.c) as codes of 8 bits.
 
 Exactly: a value is `scale * fine * code / 8`, of a float16 for 256 columns, an odd number below 32
-for 16 of them, and a whole number. Packed as they are, they would have to be looked up in a product.
+for 16 of them, and a whole number. Packed as they are, a product would have to look them up.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from gguf import quants
 from numpy.typing import NDArray
 
 _Bytes = NDArray[np.uint8]
+_Whole = NDArray[np.integer[Any]]
 
 _SPAN: Final = 256
 _GROUP: Final = 16
@@ -78,7 +79,7 @@ def _iq1_s(blocks: _Bytes) -> Codes:
     index = _joined(blocks[..., 2:34], _fields(words, 3, (0, 3, 6, 9)))
     delta = np.where(words >> 15, np.int8(-1), np.int8(1))
     values = _looked_up("IQ1_S", index, 8) + np.repeat(delta, 32, axis=-1)
-    return Codes(blocks[..., :2], _twice(_odd(words >> 12 & 7)), values)
+    return Codes(blocks[..., :2], _twice(_odd(words >> 12 & words.dtype.type(7))), values)
 
 
 def _iq1_m(blocks: _Bytes) -> Codes:
@@ -101,22 +102,17 @@ def _codebook(name: str, times: int) -> NDArray[np.int8]:
     return np.ascontiguousarray(book, np.int8)
 
 
-def _looked_up(
-    name: str, index: NDArray[np.uint8] | NDArray[np.uint16], times: int
-) -> NDArray[np.int8]:
+def _looked_up(name: str, index: _Whole, times: int) -> NDArray[np.int8]:
     found = np.take(_codebook(name, times), index, axis=0)
     return found.reshape(*index.shape[:-1], _SPAN)
 
 
-def _words(packed: _Bytes, size: int) -> NDArray[np.uint16] | NDArray[np.uint32]:
-    return np.ascontiguousarray(packed).view(f"<u{size}")
+def _words(packed: _Bytes, size: int) -> _Whole:
+    words: _Whole = np.ascontiguousarray(packed).view(f"<u{size}")
+    return words
 
 
-def _fields(
-    packed: NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32],
-    bits: int,
-    shifts: tuple[int, ...],
-) -> _Bytes:
+def _fields(packed: _Whole, bits: int, shifts: tuple[int, ...]) -> _Bytes:
     """The numbers at some bits of each entry, one after the other."""
     spread = packed[..., None] >> np.array(shifts, packed.dtype) & packed.dtype.type(
         (1 << bits) - 1
@@ -132,7 +128,7 @@ def _joined(low: _Bytes, high: _Bytes) -> NDArray[np.uint16]:
     return low.astype(np.uint16) | high.astype(np.uint16) << np.uint16(8)
 
 
-def _odd(fine: NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]) -> _Bytes:
+def _odd(fine: _Whole) -> _Bytes:
     return (2 * fine + 1).astype(np.uint8)
 
 
@@ -143,11 +139,11 @@ def _twice(fine: _Bytes) -> _Bytes:
 
 def _with_parity(signs: _Bytes) -> _Bytes:
     """Seven signs with the eighth that makes their number even."""
-    odd = np.bitwise_xor.reduce(np.unpackbits(signs[..., None], axis=-1), axis=-1)
+    odd: _Bytes = np.bitwise_xor.reduce(np.unpackbits(signs[..., None], axis=-1), axis=-1)
     return signs | odd << np.uint8(7)
 
 
-def _even_signs(control: NDArray[np.uint32] | NDArray[np.uint16]) -> NDArray[np.int8]:
+def _even_signs(control: _Whole) -> NDArray[np.int8]:
     """The four sign patterns in the lower 28 bits of each word, each completed to eight."""
     return _signs(_with_parity(_fields(control, 7, (0, 7, 14, 21))))
 
