@@ -2,12 +2,13 @@
 // chunks of keys (Dao et al., 2022).
 //
 // There are two ways, for few queries to a key head and for many. Which it is depends on the shape
-// of a call alone, and so does the order of every sum: chunks end at the same positions whatever the
-// row holds, and a result does not depend on other rows, queries or threads.
+// of a call alone, and so does the order of every sum: chunks end at the same positions whatever
+// the row holds, and a result does not depend on other rows, queries or threads.
 #pragma once
 
 #include "attention_few.h"
 #include "attention_many.h"
+#include "unrolled.h"
 
 namespace pantheon {
 
@@ -16,10 +17,10 @@ namespace pantheon {
 template <class Isa, class Few, class Many>
 [[gnu::always_inline]] inline void with_queries(const Attention& call, Few&& few, Many&& many) {
   const int64_t queries = call.time * call.group();
-  if (queries == 1) return few(FewQueries<Isa, 1>{});
-  if (queries == 2) return few(FewQueries<Isa, 2>{});
-  if (queries == 3) return few(FewQueries<Isa, 3>{});
-  if (queries == 4) return few(FewQueries<Isa, 4>{});
+  unrolled<few_queries<Isa>()>([&](auto less) __attribute__((always_inline)) {
+    if (queries == less.value + 1) few(FewQueries<Isa, less.value + 1>{});
+  });
+  if (queries <= few_queries<Isa>()) return;
   if (queries <= Isa::lanes) return many(Lanes<Isa, 1>{});
   many(Lanes<Isa, 2>{});
 }

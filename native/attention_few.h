@@ -12,15 +12,15 @@
 
 namespace pantheon {
 
-// More would need more sums than one transposition joins.
-inline constexpr int kFewQueries = 4;
+// With more queries most lanes would be filled by one query each.
+template <class Isa>
+constexpr int few_queries() { return Isa::lanes / 2; }
 
 template <class InstructionSet, int QueryCount>
 struct FewQueries {
   using Isa = InstructionSet;
   using Floats = typename Isa::Floats;
 
-  static_assert(QueryCount <= kFewQueries);
   static constexpr int queries = QueryCount;
   // Keys that are scored, and vectors of dimensions that are mixed, at a time: their sums for all
   // queries are kept in registers.
@@ -78,46 +78,61 @@ template <class Isa, Held H>
   return held_at<Isa, H>(rest);
 }
 
-// What an item begins with. Queries that there are fewer than lanes for see what the last one does,
-// and their results go nowhere.
+// For each query what `join` makes of all lanes of its vector.
+template <class Of, class Join>
+[[gnu::always_inline]] inline void join_lanes(const typename Of::Floats (&of)[Of::queries],
+                                              float (&to)[Of::Isa::lanes], Join&& join) {
+  const auto at = [&](int q) __attribute__((always_inline)) {
+    return of[q < Of::queries ? q : Of::queries - 1];
+  };
+#pragma GCC unroll 2
+  for (int q = 0; q < Of::queries; q += 4) {
+    const auto four =
+        Of::Isa::joined_fours(Of::Isa::joined_pair(at(q), at(q + 1), join),
+                              Of::Isa::joined_pair(at(q + 2), at(q + 3), join), join);
+    std::memcpy(to + q, &four, sizeof four);
+  }
+}
+
+// What an item begins with. In place of queries that there are not stands the last one again.
 template <class Of>
 FewState<Of> begin_few(const Attention& call, const AttentionItem& item,
                        const FewScratch<Of>& scratch) {
   const int64_t all = item.queries(call);
   FewState<Of> state{{}, {}, {}, SeenTogether(seen_by(call, item.row, item.first_token))};
-  std::memset(scratch.queries, 0, 2 * sizeof(float) * Of::queries * scratch.query_floats);
+  std::memset(scratch.mixed, 0, sizeof(float) * Of::queries * scratch.query_floats);
   for (int i = 0; i < Of::queries; ++i) {
     const QueryPlace place = place_of(call, item, i < all ? i : all - 1);
     state.seen[i] = seen_by(call, item.row, place.token);
     state.together.add(state.seen[i]);
-    if (i >= all) continue;
     float* query = scratch.queries + i * scratch.query_floats;
     for (int64_t d = 0; d < call.head_dim; ++d) {
       query[d] = call.queries[place.offset + d] * call.scale;
     }
+    for (int64_t d = call.head_dim; d < scratch.query_floats; ++d) query[d] = 0;
   }
   for (float& peak : state.peaks) peak = kUnseen;
   return state;
 }
 
-// The products of `Of::tile` keys with the queries, still to be summed over the lanes.
+// The products of `Of::tile` keys with the queries, those of two keys summed to one vector.
 template <class Of, Held H>
 [[gnu::always_inline]] inline void multiply_keys(const uint8_t* const (&rows)[Of::tile],
                                                  int64_t head_dim, const FewScratch<Of>& scratch,
-                                                 typename Of::Floats (*sums)[Of::queries]) {
+                                                 typename Of::Floats (*pairs)[Of::queries]) {
   using Isa = typename Of::Isa;
   using Floats = typename Of::Floats;
   Floats own[Of::tile][Of::queries] = {};
   const auto add = [&](int64_t at, auto&& key_at) __attribute__((always_inline)) {
     Floats query[Of::queries];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int q = 0; q < Of::queries; ++q) {
       query[q] = Isa::template load<Floats>(scratch.queries + q * scratch.query_floats + at);
     }
 #pragma GCC unroll 4
     for (int m = 0; m < Of::tile; ++m) {
       const Floats key = key_at(rows[m] + at * held_bytes(H));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int q = 0; q < Of::queries; ++q) own[m][q] = Isa::fused(key, query[q], own[m][q]);
     }
   };
@@ -132,10 +147,13 @@ template <class Of, Held H>
       return held_rest<Isa, H>(from, head_dim - at);
     });
   }
-#pragma GCC unroll 4
-  for (int m = 0; m < Of::tile; ++m) {
-#pragma GCC unroll 4
-    for (int q = 0; q < Of::queries; ++q) sums[m][q] = own[m][q];
+#pragma GCC unroll 2
+  for (int m = 0; m < Of::tile; m += 2) {
+#pragma GCC unroll 8
+    for (int q = 0; q < Of::queries; ++q) {
+      pairs[m / 2][q] = Isa::joined_pair(own[m][q], own[m + 1][q],
+                                         [](auto a, auto b) { return a + b; });
+    }
   }
 }
 
@@ -144,7 +162,7 @@ template <class Of, Held H>
 void score_few(const uint8_t* keys, int64_t left, int64_t head_dim, const FewScratch<Of>& scratch,
                float* scores) {
   using Isa = typename Of::Isa;
-  typename Of::Floats sums[4][Of::queries];
+  typename Of::Floats pairs[2][Of::queries];
 #pragma GCC unroll 2
   for (int first = 0; first < 4; first += Of::tile) {
     const uint8_t* rows[Of::tile];
@@ -154,12 +172,12 @@ void score_few(const uint8_t* keys, int64_t left, int64_t head_dim, const FewScr
       const int64_t key = first + m < left ? first + m : left - 1;
       rows[m] = keys + key * head_dim * held_bytes(H);
     }
-    multiply_keys<Of, H>(rows, head_dim, scratch, sums + first);
+    multiply_keys<Of, H>(rows, head_dim, scratch, pairs + first / 2);
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int q = 0; q < Of::queries; ++q) {
-    const auto four = Isa::joined(sums[0][q], sums[1][q], sums[2][q], sums[3][q],
-                                  [](auto a, auto b) { return a + b; });
+    const auto four = Isa::joined_fours(pairs[0][q], pairs[1][q],
+                                        [](auto a, auto b) { return a + b; });
     std::memcpy(scores + q * kChunkKeys, &four, sizeof four);
   }
 }
@@ -185,8 +203,8 @@ void weigh_few(FewState<Of>& state, int64_t first_key, int64_t keys, float* scor
         (number >= state.seen[q].first) &
         (number <= (state.seen[q].last < last ? state.seen[q].last : last)));
   };
-  Floats peaks[kFewQueries];
-#pragma GCC unroll 4
+  Floats peaks[Of::queries];
+#pragma GCC unroll 8
   for (int q = 0; q < Of::queries; ++q) {
     float* own = scores + q * kChunkKeys;
     Floats peak = Isa::splat(state.peaks[q]);
@@ -203,15 +221,11 @@ void weigh_few(FewState<Of>& state, int64_t first_key, int64_t keys, float* scor
     }
     peaks[q] = peak;
   }
-#pragma GCC unroll 4
-  for (int q = Of::queries; q < kFewQueries; ++q) peaks[q] = peaks[Of::queries - 1];
-  const auto largest = Isa::joined(peaks[0], peaks[1], peaks[2], peaks[3],
-                                   [](auto a, auto b) { return a > b ? a : b; });
   const Floats before = Isa::template load<Floats>(state.peaks);
-  std::memcpy(state.peaks, &largest, sizeof largest);
+  join_lanes<Of>(peaks, state.peaks, [](auto a, auto b) { return a > b ? a : b; });
   Isa::store(corrections,
              exponential<Isa>(before - Isa::template load<Floats>(state.peaks)));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int q = 0; q < Of::queries; ++q) {
     float* own = scores + q * kChunkKeys;
     const Floats peak = Isa::splat(state.peaks[q]);
@@ -242,7 +256,7 @@ template <class Of, int Parts, class ValueAt>
   const auto place = [&](int q, int part) __attribute__((always_inline)) {
     return scratch.mixed + q * scratch.query_floats + at + part * Isa::lanes;
   };
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int q = 0; q < Of::queries; ++q) {
 #pragma GCC unroll 4
     for (int part = 0; part < Parts; ++part) {
@@ -251,20 +265,20 @@ template <class Of, int Parts, class ValueAt>
   }
   for (int64_t key = 0; key < keys; ++key) {
     Floats weights[Of::queries];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int q = 0; q < Of::queries; ++q) {
       weights[q] = Isa::splat(scratch.weights[q * kChunkKeys + key]);
     }
 #pragma GCC unroll 4
     for (int part = 0; part < Parts; ++part) {
       const Floats value = value_at(key, part);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int q = 0; q < Of::queries; ++q) {
         sums[q][part] = Isa::fused(value, weights[q], sums[q][part]);
       }
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int q = 0; q < Of::queries; ++q) {
 #pragma GCC unroll 4
     for (int part = 0; part < Parts; ++part) Isa::store(place(q, part), sums[q][part]);
@@ -272,13 +286,15 @@ template <class Of, int Parts, class ValueAt>
 }
 
 template <class Of, Held H>
-void mix_values(const uint8_t* values, int64_t keys, int64_t head_dim,
+void mix_values(const uint8_t* values, const uint8_t* next_keys, int64_t keys, int64_t head_dim,
                 const FewScratch<Of>& scratch, const float (&corrections)[Of::Isa::lanes]) {
   using Isa = typename Of::Isa;
   constexpr int bytes = held_bytes(H);
   int64_t at = 0;
   const auto value_at = [&](int64_t key, int part) __attribute__((always_inline)) {
-    return held_at<Isa, H>(values + (key * head_dim + at + part * Isa::lanes) * bytes);
+    const int64_t place = (key * head_dim + at + part * Isa::lanes) * bytes;
+    if (part * Isa::lanes * bytes % 64 == 0) __builtin_prefetch(next_keys + place);
+    return held_at<Isa, H>(values + place);
   };
   for (; at + Of::tile * Isa::lanes <= head_dim; at += Of::tile * Isa::lanes) {
     mix_few<Of, Of::tile>(at, keys, scratch, corrections, value_at);
@@ -299,15 +315,11 @@ void mix_values(const uint8_t* values, int64_t keys, int64_t head_dim,
 template <class Of>
 void end_few(const Attention& call, const AttentionItem& item, const FewState<Of>& state,
              const FewScratch<Of>& scratch, const Partial& partial) {
-  typename Of::Floats totals[kFewQueries];
-  for (int q = 0; q < kFewQueries; ++q) {
-    totals[q] = state.totals[q < Of::queries ? q : Of::queries - 1];
-  }
-  const auto total = Of::Isa::joined(totals[0], totals[1], totals[2], totals[3],
-                                     [](auto a, auto b) { return a + b; });
+  float totals[Of::Isa::lanes];
+  join_lanes<Of>(state.totals, totals, [](auto a, auto b) { return a + b; });
   for (int64_t i = 0; i < item.queries(call); ++i) {
     partial.peaks[i] = state.peaks[i];
-    partial.totals[i] = total[i];
+    partial.totals[i] = totals[i];
     std::memcpy(partial.mixed + i * call.head_dim, scratch.mixed + i * scratch.query_floats,
                 sizeof(float) * call.head_dim);
   }
@@ -327,21 +339,19 @@ void attend_few(const Attention& call, const AttentionItem& item, float* memory,
     const int64_t own = state.together.taken(key, keys);
     const uint8_t* key_rows = key_memory + at * held_bytes(H);
     const uint8_t* value_rows = value_memory + at * held_bytes(H);
-    const uint8_t* next_rows =
-        key + keys < item.end_key
-            ? key_memory + chunk_at<Isa>(call, item, key + keys).at * held_bytes(H)
-            : key_rows;
+    const int64_t next =
+        key + keys < item.end_key ? chunk_at<Isa>(call, item, key + keys).at : at;
+    const uint8_t* next_rows = key_memory + next * held_bytes(H);
     key += keys;
     if (own == 0) continue;
     for (int64_t first = 0; first < own; first += 4) {
       prefetch<Isa>(value_rows + first * row_bytes, 4 * row_bytes);
-      prefetch<Isa>(next_rows + first * row_bytes, 4 * row_bytes);
       score_few<Of, H>(key_rows + first * row_bytes, own - first, call.head_dim, scratch,
                        scratch.weights + first);
     }
     float corrections[Isa::lanes];
     weigh_few<Of>(state, key - keys, own, scratch.weights, corrections);
-    mix_values<Of, H>(value_rows, own, call.head_dim, scratch, corrections);
+    mix_values<Of, H>(value_rows, next_rows, own, call.head_dim, scratch, corrections);
   }
   end_few<Of>(call, item, state, scratch, partial);
 }

@@ -1,9 +1,9 @@
 // Attention of many queries to a key head, as in prefill: a lane of a vector is a query.
 //
-// Its scores, its largest score and the sum of its weights never leave the lane. Keys and values are
-// read one number at a time for all queries of a vector; the query heads of a key head are queries
-// side by side, so that it is read once. Every sum is one chain in the order of the dimensions or
-// of the keys.
+// Its scores, its largest score and the sum of its weights never leave the lane. Keys and values
+// are read one number at a time for all queries of a vector; the query heads of a key head are
+// queries side by side, so that it is read once. Every sum is one chain in the order of the
+// dimensions or of the keys.
 #pragma once
 
 #include "attention_lanes.h"
@@ -114,8 +114,8 @@ template <class Of>
   using Isa = typename Of::Isa;
   using Floats = typename Of::Floats;
   using Words = typename Isa::Words;
-  const bool all_seen =
-      first_key >= state.together.first_for_all && first_key + keys - 1 <= state.together.last_for_all;
+  const bool all_seen = first_key >= state.together.first_for_all &&
+                        first_key + keys - 1 <= state.together.last_for_all;
   for (int v = 0; v < Of::count; ++v) {
     float* own = scores + v * Isa::lanes;
     const auto seen = [&](int64_t key) {

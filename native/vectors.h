@@ -86,11 +86,16 @@ struct Vectors {
     return swapped_over<Bit>(values, std::make_integer_sequence<int, lanes>{});
   }
 
-  // Of each of four vectors what `join` makes of all its lanes, always in the same order.
+  // The lanes of each of two vectors joined with one another until two of each are left in every
+  // four lanes, always in the same order.
   template <class Join>
-  [[gnu::always_inline]] static Fours joined(Floats a, Floats b, Floats c, Floats d, Join&& join) {
-    const Floats ab = join(halves_of_fours<0>(a, b), halves_of_fours<2>(a, b));
-    const Floats cd = join(halves_of_fours<0>(c, d), halves_of_fours<2>(c, d));
+  [[gnu::always_inline]] static Floats joined_pair(Floats a, Floats b, Join&& join) {
+    return join(halves_of_fours<0>(a, b), halves_of_fours<2>(a, b));
+  }
+
+  // Of each of four vectors, joined in pairs so far, what `join` makes of all its lanes.
+  template <class Join>
+  [[gnu::always_inline]] static Fours joined_fours(Floats ab, Floats cd, Join&& join) {
     const Floats all = join(every_second<0>(ab, cd), every_second<1>(ab, cd));
     Fours parts[lanes / 4];
     std::memcpy(parts, &all, sizeof parts);
