@@ -60,6 +60,9 @@ struct SeenTogether {
   }
 };
 
+// Rows of keys ahead of those that are scored which are asked for.
+inline constexpr int64_t kPrefetchRows = 16;
+
 // Asks for what will be read soon: the hardware follows a stream only to the end of a page.
 template <class Isa>
 [[gnu::always_inline]] inline void prefetch(const void* from, int64_t bytes) {

@@ -4,61 +4,10 @@
 // joined at once. The weights of a query have keys in their lanes.
 #pragma once
 
-#include <cstring>
-
-#include "attention_chunks.h"
+#include "attention_few_state.h"
 #include "exponential.h"
-#include "vectors.h"
 
 namespace pantheon {
-
-// With more queries most lanes would be filled by one query each.
-template <class Isa>
-constexpr int few_queries() { return Isa::lanes / 2; }
-
-template <class InstructionSet, int QueryCount>
-struct FewQueries {
-  using Isa = InstructionSet;
-  using Floats = typename Isa::Floats;
-
-  static constexpr int queries = QueryCount;
-  // Keys that are scored, and vectors of dimensions that are mixed, at a time: their sums for all
-  // queries are kept in registers.
-  static constexpr int tile = 4 * queries <= Isa::tile_rows * Isa::tile_vectors ? 4 : 2;
-};
-
-// Memory of an item.
-template <class Of>
-struct FewScratch {
-  int64_t query_floats;   // Of one query: its dimensions and, up to whole vectors, zeros.
-  float* queries;         // [queries, query_floats]
-  float* mixed;           // [queries, query_floats]
-  float* weights;         // [queries, keys of a chunk]
-
-  FewScratch(const Attention& call, float* memory) : query_floats(padded(call)) {
-    queries = memory;
-    mixed = queries + Of::queries * query_floats;
-    weights = mixed + Of::queries * query_floats;
-  }
-
-  static int64_t floats(const Attention& call) {
-    return Of::queries * (2 * padded(call) + kChunkKeys);
-  }
-
- private:
-  static int64_t padded(const Attention& call) {
-    return (call.head_dim + Of::Isa::lanes - 1) / Of::Isa::lanes * Of::Isa::lanes;
-  }
-};
-
-// What is kept of the queries of an item.
-template <class Of>
-struct FewState {
-  float peaks[Of::Isa::lanes];              // Of each query, the rest unused.
-  typename Of::Floats totals[Of::queries];  // In each lane of the keys that were in it.
-  Seen seen[Of::queries];
-  SeenTogether together;
-};
 
 // A vector of numbers as they are held.
 template <class Isa, Held H>
@@ -76,43 +25,6 @@ template <class Isa, Held H>
   uint8_t rest[held_bytes(H) * Isa::lanes] = {};
   std::memcpy(rest, from, held_bytes(H) * count);
   return held_at<Isa, H>(rest);
-}
-
-// For each query what `join` makes of all lanes of its vector.
-template <class Of, class Join>
-[[gnu::always_inline]] inline void join_lanes(const typename Of::Floats (&of)[Of::queries],
-                                              float (&to)[Of::Isa::lanes], Join&& join) {
-  const auto at = [&](int q) __attribute__((always_inline)) {
-    return of[q < Of::queries ? q : Of::queries - 1];
-  };
-#pragma GCC unroll 2
-  for (int q = 0; q < Of::queries; q += 4) {
-    const auto four =
-        Of::Isa::joined_fours(Of::Isa::joined_pair(at(q), at(q + 1), join),
-                              Of::Isa::joined_pair(at(q + 2), at(q + 3), join), join);
-    std::memcpy(to + q, &four, sizeof four);
-  }
-}
-
-// What an item begins with. In place of queries that there are not stands the last one again.
-template <class Of>
-FewState<Of> begin_few(const Attention& call, const AttentionItem& item,
-                       const FewScratch<Of>& scratch) {
-  const int64_t all = item.queries(call);
-  FewState<Of> state{{}, {}, {}, SeenTogether(seen_by(call, item.row, item.first_token))};
-  std::memset(scratch.mixed, 0, sizeof(float) * Of::queries * scratch.query_floats);
-  for (int i = 0; i < Of::queries; ++i) {
-    const QueryPlace place = place_of(call, item, i < all ? i : all - 1);
-    state.seen[i] = seen_by(call, item.row, place.token);
-    state.together.add(state.seen[i]);
-    float* query = scratch.queries + i * scratch.query_floats;
-    for (int64_t d = 0; d < call.head_dim; ++d) {
-      query[d] = call.queries[place.offset + d] * call.scale;
-    }
-    for (int64_t d = call.head_dim; d < scratch.query_floats; ++d) query[d] = 0;
-  }
-  for (float& peak : state.peaks) peak = kUnseen;
-  return state;
 }
 
 // The products of `Of::tile` keys with the queries, those of two keys summed to one vector.
@@ -311,20 +223,6 @@ void mix_values(const uint8_t* values, const uint8_t* next_keys, int64_t keys, i
   }
 }
 
-// Hands over what was summed.
-template <class Of>
-void end_few(const Attention& call, const AttentionItem& item, const FewState<Of>& state,
-             const FewScratch<Of>& scratch, const Partial& partial) {
-  float totals[Of::Isa::lanes];
-  join_lanes<Of>(state.totals, totals, [](auto a, auto b) { return a + b; });
-  for (int64_t i = 0; i < item.queries(call); ++i) {
-    partial.peaks[i] = state.peaks[i];
-    partial.totals[i] = totals[i];
-    std::memcpy(partial.mixed + i * call.head_dim, scratch.mixed + i * scratch.query_floats,
-                sizeof(float) * call.head_dim);
-  }
-}
-
 template <class Of, Held H>
 void attend_few(const Attention& call, const AttentionItem& item, float* memory,
                 const Partial& partial) {
@@ -334,24 +232,28 @@ void attend_few(const Attention& call, const AttentionItem& item, float* memory,
   const int64_t row_bytes = call.head_dim * held_bytes(H);
   const auto* key_memory = static_cast<const uint8_t*>(call.key_pages);
   const auto* value_memory = static_cast<const uint8_t*>(call.value_pages);
-  for (int64_t key = item.first_key; key < item.end_key;) {
-    const auto [at, keys] = chunk_at<Isa>(call, item, key);
-    const int64_t own = state.together.taken(key, keys);
-    const uint8_t* key_rows = key_memory + at * held_bytes(H);
-    const uint8_t* value_rows = value_memory + at * held_bytes(H);
-    const int64_t next =
-        key + keys < item.end_key ? chunk_at<Isa>(call, item, key + keys).at : at;
-    const uint8_t* next_rows = key_memory + next * held_bytes(H);
-    key += keys;
+  for (int64_t key = item.first_key, next_key; key < item.end_key; key = next_key) {
+    const ChunkPlace chunk = chunk_at<Isa>(call, item, key);
+    next_key = key + chunk.keys;
+    const int64_t own = state.together.taken(key, chunk.keys);
     if (own == 0) continue;
+    const ChunkPlace next =
+        next_key < item.end_key ? chunk_at<Isa>(call, item, next_key) : chunk;
+    const uint8_t* key_rows = key_memory + chunk.at * held_bytes(H);
+    const uint8_t* value_rows = value_memory + chunk.at * held_bytes(H);
     for (int64_t first = 0; first < own; first += 4) {
       prefetch<Isa>(value_rows + first * row_bytes, 4 * row_bytes);
+      // The keys of the first chunk were asked for by none before.
+      if (key == item.first_key) {
+        prefetch<Isa>(key_rows + (first + kPrefetchRows) * row_bytes, 4 * row_bytes);
+      }
       score_few<Of, H>(key_rows + first * row_bytes, own - first, call.head_dim, scratch,
                        scratch.weights + first);
     }
     float corrections[Isa::lanes];
-    weigh_few<Of>(state, key - keys, own, scratch.weights, corrections);
-    mix_values<Of, H>(value_rows, next_rows, own, call.head_dim, scratch, corrections);
+    weigh_few<Of>(state, key, own, scratch.weights, corrections);
+    mix_values<Of, H>(value_rows, key_memory + next.at * held_bytes(H), own, call.head_dim, scratch,
+                      corrections);
   }
   end_few<Of>(call, item, state, scratch, partial);
 }

@@ -12,9 +12,6 @@
 
 namespace pantheon {
 
-// Rows of keys ahead of those that are scored which are asked for.
-inline constexpr int64_t kPrefetchRows = 16;
-
 // `sums[m] += splat(at(m, step)) * factors[step]` over all steps, for `Rows` of them.
 template <class Of, int Rows, class At>
 [[gnu::always_inline]] inline void add_products(int64_t steps, const float* factors, At&& at,
