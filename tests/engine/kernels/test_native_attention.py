@@ -205,7 +205,9 @@ def own_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_threads")
-@pytest.mark.parametrize("case", [_MORE[0], _MORE[4], _MORE[6], CASES[5]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [_MORE[0], _MORE[4], _MORE[6], CASES[5]], ids=lambda case: case.name
+)
 def test_results_do_not_depend_on_rows_or_threads(case: Case) -> None:
     arguments = case.arguments()
     query, keys, values, tables, positions, lengths = arguments
