@@ -18,29 +18,36 @@ void merge_partials(const Attention& call, const AttentionItem& item, float* par
       const float own = partial_at(partials + i * step, queries).peaks[query];
       if (own > peak) peak = own;
     }
-    const QueryPlace place = place_of(call, item, query);
-    float* result = call.results + place.offset;
     float total = 0;
     for (int64_t i = 0; i < count; ++i) {
       const Partial partial = partial_at(partials + i * step, queries);
-      const Floats weight = exponential<Isa>(Isa::splat(partial.peaks[query] - peak));
-      const float* mixed = partial.mixed + query * call.head_dim;
-      total += partial.totals[query] * weight[0];
-      int64_t d = 0;
-      for (; d + Isa::lanes <= call.head_dim; d += Isa::lanes) {
-        Floats sum = Isa::template load<Floats>(mixed + d) * weight;
-        if (i > 0) sum += Isa::template load<Floats>(result + d);
-        Isa::store(result + d, sum);
-      }
-      for (; d < call.head_dim; ++d) {
-        const float product = mixed[d] * weight[0];
-        result[d] = i > 0 ? result[d] + product : product;
-      }
+      // In place of the peaks, which are of no more use, the weights of the parts.
+      partial.peaks[query] = exponential<Isa>(Isa::splat(partial.peaks[query] - peak))[0];
+      total += partial.totals[query] * partial.peaks[query];
     }
     // What sees nothing is padding. A total of zero otherwise makes no numbers, as it should.
+    const QueryPlace place = place_of(call, item, query);
     const Seen seen = seen_by(call, item.row, place.token);
     const float divisor = seen.first <= seen.last ? total : 1;
-    for (int64_t d = 0; d < call.head_dim; ++d) result[d] /= divisor;
+    const auto summed = [&](int64_t d, auto&& load) __attribute__((always_inline)) {
+      auto sum = load(partial_at(partials, queries).mixed + query * call.head_dim + d) *
+                 partial_at(partials, queries).peaks[query];
+      for (int64_t i = 1; i < count; ++i) {
+        const Partial partial = partial_at(partials + i * step, queries);
+        sum += load(partial.mixed + query * call.head_dim + d) * partial.peaks[query];
+      }
+      return sum / divisor;
+    };
+    float* result = call.results + place.offset;
+    int64_t d = 0;
+    for (; d + Isa::lanes <= call.head_dim; d += Isa::lanes) {
+      Isa::store(result + d, summed(d, [](const float* from) __attribute__((always_inline)) {
+                   return Isa::template load<Floats>(from);
+                 }));
+    }
+    for (; d < call.head_dim; ++d) {
+      result[d] = summed(d, [](const float* from) { return *from; });
+    }
   }
 }
 

@@ -46,6 +46,9 @@ struct Plan {
 
   Plan(const Attention& call, int64_t first_token, int64_t end_token) {
     const int64_t tokens = std::max<int64_t>(kItemQueries / call.group(), 1);
+    const int64_t most = (end_token - first_token) * call.kv_heads;
+    groups.reserve(most);
+    items.reserve(most);
     for (int64_t row = first_token / call.time; row * call.time < end_token; ++row) {
       const int64_t low = std::max<int64_t>(first_token - row * call.time, 0);
       const int64_t high = std::min<int64_t>(end_token - row * call.time, call.time);

@@ -20,21 +20,6 @@ struct Avx2 : Vectors<32> {
   static Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
   static Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 
-  template <int Count>
-  static Floats spread(const float* from) {
-    if constexpr (Count == 1) {
-      return _mm256_broadcast_ss(from);
-    } else if constexpr (Count == 2) {
-      double both;
-      std::memcpy(&both, from, sizeof both);
-      return reinterpret_cast<Floats>(_mm256_set1_pd(both));
-    } else {
-      static_assert(Count == 4);
-      const __m128 all = _mm_loadu_ps(from);
-      return _mm256_insertf128_ps(_mm256_castps128_ps256(all), all, 1);
-    }
-  }
-
   static Floats halves(const uint8_t* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }

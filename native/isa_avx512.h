@@ -23,20 +23,6 @@ struct Avx512 : Vectors<64> {
   static Floats larger(Floats a, Floats b) { return _mm512_maskz_max_ps(kAll, a, b); }
   static Floats smaller(Floats a, Floats b) { return _mm512_maskz_min_ps(kAll, a, b); }
 
-  template <int Count>
-  static Floats spread(const float* from) {
-    if constexpr (Count == 1) {
-      return _mm512_set1_ps(*from);
-    } else if constexpr (Count == 2) {
-      double both;
-      std::memcpy(&both, from, sizeof both);
-      return reinterpret_cast<Floats>(_mm512_set1_pd(both));
-    } else {
-      static_assert(Count == 4);
-      return _mm512_maskz_broadcast_f32x4(kAll, _mm_loadu_ps(from));
-    }
-  }
-
   static Floats halves(const uint8_t* from) {
     return _mm512_maskz_cvtph_ps(kAll,
                                  _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));

@@ -57,6 +57,7 @@ struct Vectors {
   using Integers = typename Types::Integers;
   using Words = typename Types::Words;
   using Halfwords = typename Types::Halfwords;
+  using Fours = VectorTypes<16>::Floats;
   using Octets = typename Types::Octets;
   using SignedOctets = typename Types::SignedOctets;
 
@@ -79,24 +80,26 @@ struct Vectors {
   static Floats larger(Floats a, Floats b) { return a > b ? a : b; }
   static Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
 
-  // `Count` numbers, over and over.
-  template <int Count>
-  static Floats spread(const float* from) {
-    if constexpr (Count == 1) {
-      return splat(*from);
-    } else {
-      Floats values;
-      for (int i = 0; i < lanes; i += Count) {
-        std::memcpy(reinterpret_cast<float*>(&values) + i, from, sizeof(float) * Count);
-      }
-      return values;
-    }
-  }
-
   // The lanes, each with the one whose number differs in the bit `Bit` alone.
   template <int Bit>
   static Floats swapped(Floats values) {
     return swapped_over<Bit>(values, std::make_integer_sequence<int, lanes>{});
+  }
+
+  // The lanes of each of two vectors joined with one another until two of each are left in every
+  // four lanes, always in the same order.
+  template <class Join>
+  [[gnu::always_inline]] static Floats joined_pair(Floats a, Floats b, Join&& join) {
+    return join(halves_of_fours<0>(a, b), halves_of_fours<2>(a, b));
+  }
+
+  // Of each of four vectors, joined in pairs so far, what `join` makes of all its lanes.
+  template <class Join>
+  [[gnu::always_inline]] static Fours joined_fours(Floats ab, Floats cd, Join&& join) {
+    const Floats all = join(every_second<0>(ab, cd), every_second<1>(ab, cd));
+    Fours parts[lanes / 4];
+    std::memcpy(parts, &all, sizeof parts);
+    return joined_parts<0, lanes / 4>(parts, join);
   }
 
   static Floats floats(const uint8_t* from) { return load<Floats>(from); }
@@ -176,12 +179,48 @@ struct Vectors {
   }
 
  private:
+  using Lanes = std::make_integer_sequence<int, lanes>;
+
   template <int Bit, int... Lane>
   static Floats swapped_over(Floats values, std::integer_sequence<int, Lane...>) {
+    return shuffled<(Lane ^ Bit)...>(values, values);
+  }
+
+  // From each four lanes one half of the first vector and the other of the second.
+  template <int First>
+  static Floats halves_of_fours(Floats a, Floats b) { return halves_over<First>(a, b, Lanes{}); }
+
+  template <int First, int... Lane>
+  static Floats halves_over(Floats a, Floats b, std::integer_sequence<int, Lane...>) {
+    return shuffled<((Lane ^ First) + (Lane % 4 < 2 ? 0 : lanes))...>(a, b);
+  }
+
+  // From each four lanes two of the first vector and two of the second.
+  template <int First>
+  static Floats every_second(Floats a, Floats b) { return seconds_over<First>(a, b, Lanes{}); }
+
+  template <int First, int... Lane>
+  static Floats seconds_over(Floats a, Floats b, std::integer_sequence<int, Lane...>) {
+    return shuffled<(Lane / 4 * 4 + Lane % 2 * 2 + First + (Lane % 4 < 2 ? 0 : lanes))...>(a, b);
+  }
+
+  template <int First, int Count, class Join>
+  [[gnu::always_inline]] static Fours joined_parts(const Fours* parts, Join&& join) {
+    if constexpr (Count == 1) {
+      return parts[First];
+    } else {
+      return join(joined_parts<First, Count / 2>(parts, join),
+                  joined_parts<First + Count / 2, Count / 2>(parts, join));
+    }
+  }
+
+  // The lanes of both in one row, from which these are taken.
+  template <int... Index>
+  static Floats shuffled(Floats a, Floats b) {
 #if defined(__clang__)
-    return __builtin_shufflevector(values, values, (Lane ^ Bit)...);
+    return __builtin_shufflevector(a, b, Index...);
 #else
-    return __builtin_shuffle(values, Integers{(Lane ^ Bit)...});
+    return __builtin_shuffle(a, b, Integers{Index...});
 #endif
   }
 };

@@ -30,6 +30,8 @@ _MORE = (
     Case("decode in a window over parts", 1, 4, 2, 16, 8, (900, 300), window=400),
     Case("decode of many heads to a key head", 1, 20, 1, 32, 16, (70, 3)),
     Case("decode of a head of odd size", 1, 2, 1, 7, 8, (21,)),
+    Case("decode of four heads to a key head in parts", 1, 8, 2, 40, 64, (300, 70, 0)),
+    Case("two tokens of two heads to a key head in a window", 2, 4, 2, 20, 8, (33, 9), window=5),
     Case("prefill of a whole chunk in pages larger than one", 128, 6, 2, 32, 96, (300,)),
     Case("prefill of several rows", 19, 14, 2, 24, 16, (19, 40, 0)),
 )
@@ -203,7 +205,9 @@ def own_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_threads")
-@pytest.mark.parametrize("case", [_MORE[0], _MORE[4], CASES[5]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [_MORE[0], _MORE[4], _MORE[6], CASES[5]], ids=lambda case: case.name
+)
 def test_results_do_not_depend_on_rows_or_threads(case: Case) -> None:
     arguments = case.arguments()
     query, keys, values, tables, positions, lengths = arguments
