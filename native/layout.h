@@ -80,4 +80,11 @@ inline constexpr Layout layout_of(Format format) {
   return kLayouts[static_cast<int64_t>(format)];
 }
 
+// `columns` are whole spans.
+inline constexpr int64_t bytes_of_block(Format format, int64_t columns) {
+  const Layout layout = layout_of(format);
+  return columns / (layout.span_steps * kStepColumns) *
+         (layout.head_bytes + int64_t{layout.span_steps} * layout.step_bytes);
+}
+
 }  // namespace pantheon

@@ -73,7 +73,7 @@ void few_rows(const BlockProduct& product, const float* const (&activations)[Row
         product.block, product.columns,
         [&](const uint8_t* head, const uint8_t* step, int64_t first)
             __attribute__((always_inline)) {
-          prefetch_ahead<F, kBlockRows / Isa::lanes / count>(step);
+          prefetch_ahead<F>(step);
           chains.first = first;
           decode<Isa, F, count>(head, step, row, chains);
         });

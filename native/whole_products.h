@@ -71,7 +71,9 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
   using Integers = typename Isa::Integers;
   constexpr int count = whole_vectors<Isa, F, Rows>();
   constexpr int groups = kStepColumns / Of::kGroup;
+  constexpr int passes = kBlockRows / Isa::lanes / count;
   const int64_t steps = product.columns / kStepColumns;
+  const int64_t block_bytes = bytes_of_block(F, product.columns);
   // Where there are fewer, the last is computed several times.
   int64_t own[Rows];
   for (int r = 0; r < Rows; ++r) {
@@ -83,7 +85,11 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
         product.block, product.columns,
         [&](const uint8_t* head, const uint8_t* step, int64_t column)
             __attribute__((always_inline)) {
-          prefetch_ahead<F, kBlockRows / Isa::lanes / count>(step);
+          if constexpr (passes == 1) {
+            prefetch_ahead<F>(step);
+          } else {
+            prefetch_next<F, passes>(step, block_bytes, row / (count * Isa::lanes));
+          }
           const int64_t at = column / kStepColumns;
           Integers sums[groups][Rows][count];
           unrolled<groups * Rows>([&](auto constant) __attribute__((always_inline)) {
