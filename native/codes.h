@@ -60,14 +60,19 @@ template <class Isa>
   });
 }
 
-// Codes of six bits: four of them in nibbles, the others of place 8 * j + 4 * u + r at bit
-// 8 * j + 2 * r of word u.
+// Codes of six bits, as words of pairs: each half of a lane holds those of eight places, which
+// share a scale, in three words. Two are whole in each word, and the upper four bits of the first
+// two words are the lower ones of the other two codes.
 template <class Isa>
-[[gnu::always_inline]] inline auto six_bits(const uint8_t* nibbles, int row) {
-  const WordPlanes<Isa> upper{nibbles + 4 * kWordPlane, row};
-  return octet_words<Isa>(nibbles, row, [upper](typename Isa::Words low, int i, int v) {
-    return low | (moved(upper(i / 4, v), i % 4 * 2, 4) & 0x30303030u);
-  });
+[[gnu::always_inline]] inline auto six_bits(const uint8_t* planes, int row) {
+  const WordPlanes<Isa> of_step{planes, row};
+  return [of_step](int pair, int v) {
+    const int i = pair % 8;
+    const auto word = [&](int plane) { return of_step(pair / 8 * 3 + plane, v); };
+    if (i < 6) return (word(i / 2) >> (i % 2 * 6)) & 0x003f003fu;
+    return Isa::template upper_of_halves<12>(word(i - 6)) |
+           ((word(2) >> (i == 6 ? 8 : 10)) & 0x00300030u);
+  };
 }
 
 // Codes of three bits: two of them as the upper ones of six bits, the third as the fifth of five.

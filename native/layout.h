@@ -67,7 +67,7 @@ inline constexpr Layout kLayouts[kFormats] = {
     {8, 64, 448},     // q3_k: f16; 8-bit scales, 2-bit codes, third bits
     {8, 128, 576},    // q4_k: two f16; 8-bit scales and minima, 4-bit codes
     {8, 128, 704},    // q5_k: the same, fifth bits
-    {8, 64, 832},     // q6_k: f16; two 8-bit scales, 4-bit codes, two upper bits
+    {8, 64, 832},     // q6_k: f16; two 8-bit scales, 6-bit codes
     {1, 0, 576},      // iq4_nl: as q4_0, codes are indices
     {8, 64, 544},     // iq4_xs: f16; 8-bit scale, indices
     {8, 64, 256},     // ternary: f16; 2-bit codes

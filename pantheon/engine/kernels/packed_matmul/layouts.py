@@ -23,6 +23,7 @@ from pantheon.engine.kernels.packed_matmul.planes import (
     half_plane,
     nibbles,
     pairs,
+    six_bits,
 )
 
 _ALIGNMENT: Final = 64
@@ -245,10 +246,10 @@ def _q6_k(packed: Packed, columns: int) -> _Parts:
     shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
     high = blocks[..., 128:192].reshape(rows, -1, 2, 1, 32) >> shifts & np.uint8(3)
     scales = blocks[..., 192:208].reshape(rows, -1, 2)
+    codes = low.reshape(high.shape) | high << np.uint8(4)
     return [half_plane(blocks[..., 208:])], [
         byte_plane(scales, 1),
-        nibbles(low.reshape(rows, -1, STEP_COLUMNS)),
-        pairs(high.reshape(rows, -1, STEP_COLUMNS)),
+        six_bits(codes.reshape(rows, -1, STEP_COLUMNS)),
     ]
 
 

@@ -52,6 +52,20 @@ def pairs(codes: Bytes) -> Bytes:
     return byte_plane(joined.swapaxes(-1, -2).reshape(rows, steps, -1), 4)
 
 
+def six_bits(codes: Bytes) -> Bytes:
+    """Codes of six bits: those of eight places share three halves of words (see `codes.h`)."""
+    rows, steps, _ = codes.shape
+    eight = _placed(codes)
+    # Two codes to 16 bits, and then what the fourth has spread over the others.
+    joined = eight & np.uint64(0x003F003F003F003F)
+    joined |= (eight >> np.uint64(2)) & np.uint64(0x0FC00FC00FC00FC0)
+    for shift, place in ((36, 0xF000), (28, 0xF << 28), (8, 3 << 44), (14, 3 << 46)):
+        joined |= (eight >> np.uint64(shift)) & np.uint64(place)
+    halves = joined.view("<u2").reshape(rows, steps, 2, 2, 4)[..., :3]
+    words = halves.transpose(0, 1, 3, 4, 2).copy()
+    return byte_plane(words.view(np.uint8).reshape(rows, steps, -1), 4)
+
+
 def bits_of_columns(codes: Bytes) -> Bytes:
     """Codes of one bit: that of place c is at bit c."""
     return byte_plane(np.packbits(_placed(codes).view(np.uint8), axis=-1, bitorder="little"), 4)
