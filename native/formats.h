@@ -130,18 +130,18 @@ struct Codec<Format::q4_1> : Codes<4, 32>, HalfScalesWithMinima {
 };
 
 template <>
-struct Codec<Format::q5_0> : Codes<8, 32, true>, HalfScales<16> {
+struct Codec<Format::q5_0> : Codes<16, 32, true>, HalfScales<16> {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return five_bits<Isa>(step + kHalfPlane, row);
+    return odd_bits<Isa, 5>(step + kHalfPlane, row);
   }
 };
 
 template <>
-struct Codec<Format::q5_1> : Codes<8, 32, true>, HalfScalesWithMinima {
+struct Codec<Format::q5_1> : Codes<16, 32, true>, HalfScalesWithMinima {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return five_bits<Isa>(step + 2 * kHalfPlane, row);
+    return odd_bits<Isa, 5>(step + 2 * kHalfPlane, row);
   }
 };
 
@@ -190,10 +190,10 @@ struct Codec<Format::q2_k> : Codes<2, 16>, HalfHeadWithMinimum {
 };
 
 template <>
-struct Codec<Format::q3_k> : Codes<8, 16, true>, OctetScales<4> {
+struct Codec<Format::q3_k> : Codes<16, 16, true>, OctetScales<4> {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return three_bits<Isa>(step + 2 * kOctetPlane, row);
+    return odd_bits<Isa, 3>(step + 2 * kOctetPlane, row);
   }
 };
 
@@ -206,10 +206,10 @@ struct Codec<Format::q4_k> : Codes<4, 32>, OctetScalesWithMinima {
 };
 
 template <>
-struct Codec<Format::q5_k> : Codes<8, 32, true>, OctetScalesWithMinima {
+struct Codec<Format::q5_k> : Codes<16, 32, true>, OctetScalesWithMinima {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return five_bits<Isa>(step + 2 * kOctetPlane, row);
+    return odd_bits<Isa, 5>(step + 2 * kOctetPlane, row);
   }
 };
 
