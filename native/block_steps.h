@@ -28,14 +28,23 @@ template <Format F, class Body>
 // well, but stops at the end of each page.
 inline constexpr int kPrefetchBytes = 2048;
 
-// Asks for a share of a step: one of `Passes` over the same step does the same.
-template <Format F, int Passes>
+// Asks for a step, in a walk over the block that is the only one.
+template <Format F>
 [[gnu::always_inline]] inline void prefetch_ahead(const uint8_t* step) {
   constexpr int bytes = layout_of(F).step_bytes;
 #pragma GCC unroll 16
-  for (int at = 0; at < bytes; at += 64 * Passes) {
-    __builtin_prefetch(step + kPrefetchBytes + at);
-  }
+  for (int at = 0; at < bytes; at += 64) __builtin_prefetch(step + kPrefetchBytes + at);
+}
+
+// Asks for one of `Passes` shares of the step of the next block: in several walks over a block each
+// does so for its own, lest the first should wait for memory and the others leave it idle.
+template <Format F, int Passes>
+[[gnu::always_inline]] inline void prefetch_next(const uint8_t* step, int64_t block_bytes,
+                                                 int pass) {
+  constexpr int bytes = layout_of(F).step_bytes;
+  const uint8_t* next = step + block_bytes + 64 * pass;
+#pragma GCC unroll 16
+  for (int at = 0; at < bytes; at += 64 * Passes) __builtin_prefetch(next + at);
 }
 
 }  // namespace pantheon

@@ -26,67 +26,51 @@ struct WordPlanes {
   }
 };
 
-// The bits of `value` moved from position `from` to position `to`.
-template <class Words>
-[[gnu::always_inline]] inline Words moved(Words value, int from, int to) {
-  return from < to ? value << (to - from) : value >> (from - to);
-}
-
-// Four-bit fields made into eight-bit ones: words 0 to 3 take the lower halves of the octets of
-// the planes, words 4 to 7 the upper ones. `change(word, i, v)` adds what stands above.
-template <class Isa, class Change>
-struct OctetWords {
-  WordPlanes<Isa> nibbles;
-  Change change;
-
-  [[gnu::always_inline]] typename Isa::Words operator()(int word, int vector) const {
-    const typename Isa::Words both = nibbles(word % 4, vector);
-    return change((word < 4 ? both : both >> 4) & 0x0f0f0f0fu, word, vector);
-  }
-};
-
-template <class Isa, class Change>
-[[gnu::always_inline]] inline OctetWords<Isa, Change> octet_words(const uint8_t* nibbles, int row,
-                                                                  Change change) {
-  return {{nibbles, row}, change};
-}
-
-// Codes of five bits: four of them in nibbles, the fifth of place 8 * j + i at bit 8 * j + i.
-template <class Isa>
-[[gnu::always_inline]] inline auto five_bits(const uint8_t* nibbles, int row) {
-  const WordPlanes<Isa> fifth{nibbles + 4 * kWordPlane, row};
-  return octet_words<Isa>(nibbles, row, [fifth](typename Isa::Words low, int i, int v) {
-    return low | (moved(fifth(0, v), i, 4) & 0x10101010u);
-  });
-}
-
-// Codes of six bits: four of them in nibbles, the others of place 8 * j + 4 * u + r at bit
-// 8 * j + 2 * r of word u.
-template <class Isa>
-[[gnu::always_inline]] inline auto six_bits(const uint8_t* nibbles, int row) {
-  const WordPlanes<Isa> upper{nibbles + 4 * kWordPlane, row};
-  return octet_words<Isa>(nibbles, row, [upper](typename Isa::Words low, int i, int v) {
-    return low | (moved(upper(i / 4, v), i % 4 * 2, 4) & 0x30303030u);
-  });
-}
-
-// Codes of three bits: two of them as the upper ones of six bits, the third as the fifth of five.
-template <class Isa>
-[[gnu::always_inline]] inline auto three_bits(const uint8_t* planes, int row) {
-  const WordPlanes<Isa> low{planes, row};
-  const WordPlanes<Isa> third{planes + 2 * kWordPlane, row};
-  return [low, third](int i, int v) {
-    return (moved(low(i / 4, v), i % 4 * 2, 0) & 0x03030303u) |
-           (moved(third(0, v), i, 2) & 0x04040404u);
+// Codes of three or five bits, as words of pairs: each half of a lane holds those of 16 places in as
+// many words as they have bits. Fifteen are whole in the lower bits of these; of the last, bit w is
+// the highest of word w.
+template <class Isa, int Bits>
+[[gnu::always_inline]] inline auto odd_bits(const uint8_t* planes, int row) {
+  static_assert(15 % Bits == 0);
+  const WordPlanes<Isa> word{planes, row};
+  return [word](int pair, int v) {
+    constexpr int whole = 15 / Bits;
+    constexpr uint32_t mask = ((1u << Bits) - 1) * 0x10001u;
+    if (pair < 15) return (word(pair / whole, v) >> (pair % whole * Bits)) & mask;
+    typename Isa::Words last = Isa::template upper_of_halves<15>(word(0, v));
+#pragma GCC unroll 4
+    for (int bit = 1; bit < Bits; ++bit) {
+      last |= (word(bit, v) >> (15 - bit)) & (0x10001u << bit);
+    }
+    return last;
   };
 }
 
+// Codes of six bits, as words of pairs: each half of a lane holds those of eight places, which
+// share a scale, in three words. Two are whole in each word, and the upper four bits of the first
+// two words are the lower ones of the other two codes.
+template <class Isa>
+[[gnu::always_inline]] inline auto six_bits(const uint8_t* planes, int row) {
+  const WordPlanes<Isa> of_step{planes, row};
+  return [of_step](int pair, int v) {
+    const int i = pair % 8;
+    const auto word = [&](int plane) { return of_step(pair / 8 * 3 + plane, v); };
+    if (i < 6) return (word(i / 2) >> (i % 2 * 6)) & 0x003f003fu;
+    return Isa::template upper_of_halves<12>(word(i - 6)) |
+           ((word(2) >> (i == 6 ? 8 : 10)) & 0x00300030u);
+  };
+}
+
+// Codes of eight bits that stand in a table: words 0 to 3 are those that the lower halves of the
+// octets of the planes are indices of, words 4 to 7 those of the upper ones.
 template <class Isa>
 [[gnu::always_inline]] inline auto table_codes(const uint8_t* nibbles, int row,
                                                const uint8_t (&table)[16]) {
-  return octet_words<Isa>(nibbles, row, [&table](typename Isa::Words index, int, int) {
-    return Isa::looked_up(index, table);
-  });
+  const WordPlanes<Isa> indices{nibbles, row};
+  return [indices, &table](int word, int v) {
+    const typename Isa::Words both = indices(word % 4, v);
+    return Isa::looked_up((word < 4 ? both : both >> 4) & 0x0f0f0f0fu, table);
+  };
 }
 
 // Tables of signed values, made positive. No more than needed is added: it is taken off again in

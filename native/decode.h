@@ -23,7 +23,7 @@ struct StepWords {
 
   [[gnu::always_inline]] StepWords(const uint8_t* step, int row) {
     const auto word = Codec<F>::template words<Isa>(step, row);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < Codec<F>::kBits; ++i) {
 #pragma GCC unroll 8
       for (int v = 0; v < Count; ++v) words[i][v] = word(i, v);
@@ -68,23 +68,27 @@ template <class Isa, Format F, int Count, class Sink>
   constexpr int bits = Of::kBits;
   constexpr int fields = 32 / bits;
   constexpr uint32_t mask = (1u << bits) - 1;
-  constexpr auto field_of = [](int turn) { return place_of_column(turn * bits) / bits; };
+  // Columns whose places follow one another.
+  constexpr int run = bits < 8 ? bits : 8;
+  constexpr auto field_of = [](int turn) { return place_of_column(turn * run) / bits; };
   // The highest field would be converted as a signed number: it alone is moved.
   constexpr auto exponent = [](int field) { return field == fields - 1 ? 0 : -bits * field; };
   const auto word = words_of<Isa, F, Count>(step, row);
   typename Isa::Floats scale[Count], offset[Count];
-  unrolled<fields>([&](auto constant) __attribute__((always_inline)) {
+  unrolled<kStepColumns / run>([&](auto constant) __attribute__((always_inline)) {
     constexpr int turn = decltype(constant)::value;
     constexpr int field = field_of(turn);
-    constexpr int first = turn * bits;
+    constexpr int first = turn * run;
+    constexpr int first_word = place_of_column(first) % bits;
     constexpr int group = first / Of::kGroup;
     constexpr bool begins = first % Of::kGroup == 0;
     if constexpr (begins) {
       for (int v = 0; v < Count; ++v) {
         const int at = row + v * Isa::lanes;
-        scale[v] = Of::template scale<Isa>(head, step, at, group);
+        const auto of_span = Of::template head<Isa>(head, at);
+        scale[v] = Of::template scale<Isa>(of_span, step, at, group);
         if constexpr (Of::kHasMinimum) {
-          offset[v] = Of::template minimum<Isa>(head, step, at, group);
+          offset[v] = Of::template minimum<Isa>(of_span, step, at, group);
         } else {
           offset[v] = scale[v] * static_cast<float>(-Of::kZero);
         }
@@ -95,18 +99,18 @@ template <class Isa, Format F, int Count, class Sink>
       for (auto& one : scale) one *= power_of_two(exponent(field) - before);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < bits; ++i) {
+    for (int i = 0; i < run; ++i) {
       typename Isa::Floats scaled[Count];
 #pragma GCC unroll 8
       for (int v = 0; v < Count; ++v) {
-        const typename Isa::Words packed = word(i, v);
+        const typename Isa::Words packed = word(first_word + i, v);
         const typename Isa::Words code =
             field == fields - 1 ? packed >> (32 - bits) : packed & (mask << (bits * field));
         scaled[v] = Isa::converted(code) * scale[v];
       }
       sink.take(first + i, scaled);
     }
-    if constexpr ((first + bits) % Of::kGroup == 0) sink.offset(group, offset);
+    if constexpr ((first + run) % Of::kGroup == 0) sink.offset(group, offset);
   });
 }
 

@@ -3,9 +3,9 @@
 // A value is `scale * code + offset`. `kGroup` is how many columns share a scale and an offset,
 // `kBits` the bits of a field of the words that `words<Isa>(step, row)` gives: word i of vector v
 // of the rows from `row` on. `kMade` says whether those are put together rather than read.
-// `scale<Isa>(head, step, row, group)` is the scale of the g-th group for one vector of rows. The
-// offset is `minimum` of the same arguments where there is one (`kHasMinimum`); else it takes the
-// code `kZero` to zero.
+// `head<Isa>(head, row)` is what one vector of rows takes from the head of a span, and
+// `scale<Isa>(that, step, row, group)` the scale of the g-th group. The offset is `minimum` of the
+// same arguments where there is one (`kHasMinimum`); else it takes the code `kZero` to zero.
 //
 // The values are those of ggml, bit for bit: the product of a scale and a code is exact in float32,
 // and adding the offset rounds once, as there. (Our own INT8 has scales of full precision, whose
@@ -29,55 +29,84 @@ struct Centred {
   static constexpr int kZero = Zero;
 };
 
+struct Nothing {};
+
+struct NoHead {
+  template <class Isa>
+  static Nothing head(const uint8_t*, int) { return {}; }
+};
+
+// A scale in float16 for each row.
+struct HalfHead {
+  template <class Isa>
+  static typename Isa::Floats head(const uint8_t* head, int row) {
+    return Isa::halves(head + row * 2);
+  }
+};
+
+template <class Isa>
+struct ScaleAndMinimum {
+  typename Isa::Floats scale, minimum;
+};
+
+// A scale in float16 for each row, and a minimum that is subtracted.
+struct HalfHeadWithMinimum {
+  static constexpr bool kHasMinimum = true;
+  static constexpr int kZero = 0;
+
+  template <class Isa>
+  static ScaleAndMinimum<Isa> head(const uint8_t* head, int row) {
+    return {Isa::halves(head + row * 2), -Isa::halves(head + kHalfPlane + row * 2)};
+  }
+};
+
 // A scale in float16 for each row, a plane for each group.
 template <int Zero>
-struct HalfScales : Centred<Zero> {
+struct HalfScales : Centred<Zero>, NoHead {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t*, const uint8_t* step, int row, int group) {
+  static typename Isa::Floats scale(Nothing, const uint8_t* step, int row, int group) {
     return Isa::halves(step + group * kHalfPlane + row * 2);
   }
 };
 
 // A scale and a minimum in float16 for each row.
-struct HalfScalesWithMinima {
+struct HalfScalesWithMinima : NoHead {
   static constexpr bool kHasMinimum = true;
   static constexpr int kZero = 0;
 
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t*, const uint8_t* step, int row, int) {
+  static typename Isa::Floats scale(Nothing, const uint8_t* step, int row, int) {
     return Isa::halves(step + row * 2);
   }
 
   template <class Isa>
-  static typename Isa::Floats minimum(const uint8_t*, const uint8_t* step, int row, int) {
+  static typename Isa::Floats minimum(Nothing, const uint8_t* step, int row, int) {
     return Isa::halves(step + kHalfPlane + row * 2);
   }
 };
 
-// A float16 in the head times a signed byte of the step for each row.
+// The scale of the head times a signed byte of the step for each row.
 template <int Zero>
-struct OctetScales : Centred<Zero> {
+struct OctetScales : Centred<Zero>, HalfHead {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t* head, const uint8_t* step, int row, int group) {
-    return Isa::halves(head + row * 2) * Isa::signed_octets(step + group * kOctetPlane + row);
+  static typename Isa::Floats scale(typename Isa::Floats head, const uint8_t* step, int row,
+                                    int group) {
+    return head * Isa::signed_octets(step + group * kOctetPlane + row);
   }
 };
 
-// Two float16 in the head times two bytes of the step for each row: a scale, and a minimum that
-// is subtracted.
-struct OctetScalesWithMinima {
-  static constexpr bool kHasMinimum = true;
-  static constexpr int kZero = 0;
-
+// Scale and minimum of the head times two bytes of the step for each row.
+struct OctetScalesWithMinima : HalfHeadWithMinimum {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t* head, const uint8_t* step, int row, int) {
-    return Isa::halves(head + row * 2) * Isa::converted(Isa::octets(step + row));
+  static typename Isa::Floats scale(const ScaleAndMinimum<Isa>& head, const uint8_t* step,
+                                    int row, int) {
+    return head.scale * Isa::converted(Isa::octets(step + row));
   }
 
   template <class Isa>
-  static typename Isa::Floats minimum(const uint8_t* head, const uint8_t* step, int row, int) {
-    return -(Isa::halves(head + kHalfPlane + row * 2) *
-             Isa::converted(Isa::octets(step + kOctetPlane + row)));
+  static typename Isa::Floats minimum(const ScaleAndMinimum<Isa>& head, const uint8_t* step,
+                                      int row, int) {
+    return head.minimum * Isa::converted(Isa::octets(step + kOctetPlane + row));
   }
 };
 
@@ -101,18 +130,18 @@ struct Codec<Format::q4_1> : Codes<4, 32>, HalfScalesWithMinima {
 };
 
 template <>
-struct Codec<Format::q5_0> : Codes<8, 32, true>, HalfScales<16> {
+struct Codec<Format::q5_0> : Codes<16, 32, true>, HalfScales<16> {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return five_bits<Isa>(step + kHalfPlane, row);
+    return odd_bits<Isa, 5>(step + kHalfPlane, row);
   }
 };
 
 template <>
-struct Codec<Format::q5_1> : Codes<8, 32, true>, HalfScalesWithMinima {
+struct Codec<Format::q5_1> : Codes<16, 32, true>, HalfScalesWithMinima {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return five_bits<Isa>(step + 2 * kHalfPlane, row);
+    return odd_bits<Isa, 5>(step + 2 * kHalfPlane, row);
   }
 };
 
@@ -127,8 +156,13 @@ struct Codec<Format::q8_0> : Codes<8, 32>, HalfScales<128> {
 template <>
 struct Codec<Format::int8> : Codes<8, 32>, Centred<128> {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t* head, const uint8_t*, int row, int) {
+  static typename Isa::Floats head(const uint8_t* head, int row) {
     return Isa::floats(head + row * 4);
+  }
+
+  template <class Isa>
+  static typename Isa::Floats scale(typename Isa::Floats head, const uint8_t*, int, int) {
+    return head;
   }
 
   template <class Isa>
@@ -151,21 +185,17 @@ struct Codec<Format::codes8> : Codes<8, 16>, Centred<128> {
 };
 
 template <>
-struct Codec<Format::q2_k> : Codes<2, 16> {
-  static constexpr bool kHasMinimum = true;
-  static constexpr int kZero = 0;
-
+struct Codec<Format::q2_k> : Codes<2, 16>, HalfHeadWithMinimum {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t* head, const uint8_t* step, int row, int group) {
-    return Isa::halves(head + row * 2) *
-           Isa::converted(Isa::octets(step + group * kOctetPlane + row) & 15u);
+  static typename Isa::Floats scale(const ScaleAndMinimum<Isa>& head, const uint8_t* step,
+                                    int row, int group) {
+    return head.scale * Isa::converted(Isa::octets(step + group * kOctetPlane + row) & 15u);
   }
 
   template <class Isa>
-  static typename Isa::Floats minimum(const uint8_t* head, const uint8_t* step, int row,
-                                      int group) {
-    return -(Isa::halves(head + kHalfPlane + row * 2) *
-             Isa::converted(Isa::octets(step + group * kOctetPlane + row) >> 4));
+  static typename Isa::Floats minimum(const ScaleAndMinimum<Isa>& head, const uint8_t* step,
+                                      int row, int group) {
+    return head.minimum * Isa::converted(Isa::octets(step + group * kOctetPlane + row) >> 4);
   }
 
   template <class Isa>
@@ -175,10 +205,10 @@ struct Codec<Format::q2_k> : Codes<2, 16> {
 };
 
 template <>
-struct Codec<Format::q3_k> : Codes<8, 16, true>, OctetScales<4> {
+struct Codec<Format::q3_k> : Codes<16, 16, true>, OctetScales<4> {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return three_bits<Isa>(step + 2 * kOctetPlane, row);
+    return odd_bits<Isa, 3>(step + 2 * kOctetPlane, row);
   }
 };
 
@@ -191,15 +221,15 @@ struct Codec<Format::q4_k> : Codes<4, 32>, OctetScalesWithMinima {
 };
 
 template <>
-struct Codec<Format::q5_k> : Codes<8, 32, true>, OctetScalesWithMinima {
+struct Codec<Format::q5_k> : Codes<16, 32, true>, OctetScalesWithMinima {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
-    return five_bits<Isa>(step + 2 * kOctetPlane, row);
+    return odd_bits<Isa, 5>(step + 2 * kOctetPlane, row);
   }
 };
 
 template <>
-struct Codec<Format::q6_k> : Codes<8, 16, true>, OctetScales<32> {
+struct Codec<Format::q6_k> : Codes<16, 16, true>, OctetScales<32> {
   template <class Isa>
   [[gnu::always_inline]] static auto words(const uint8_t* step, int row) {
     return six_bits<Isa>(step + 2 * kOctetPlane, row);
@@ -223,10 +253,10 @@ struct Codec<Format::iq4_xs> : Codes<8, 32, true>, OctetScales<kUnevenZero> {
 };
 
 template <>
-struct Codec<Format::ternary> : Codes<2, 32>, Centred<1> {
+struct Codec<Format::ternary> : Codes<2, 32>, Centred<1>, HalfHead {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t* head, const uint8_t*, int row, int) {
-    return Isa::halves(head + row * 2);
+  static typename Isa::Floats scale(typename Isa::Floats head, const uint8_t*, int, int) {
+    return head;
   }
 
   template <class Isa>
@@ -234,9 +264,9 @@ struct Codec<Format::ternary> : Codes<2, 32>, Centred<1> {
 };
 
 template <>
-struct Codec<Format::mxfp4> : Codes<8, 32, true>, Centred<kFourBitZero> {
+struct Codec<Format::mxfp4> : Codes<8, 32, true>, Centred<kFourBitZero>, NoHead {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t*, const uint8_t* step, int row, int) {
+  static typename Isa::Floats scale(Nothing, const uint8_t* step, int row, int) {
     // 2^(e - 128), the table holding doubled values; the two smallest are subnormal.
     const typename Isa::Words e = Isa::octets(step + row);
     const typename Isa::Words small = reinterpret_cast<typename Isa::Words>(e < 2u);

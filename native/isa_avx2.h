@@ -24,6 +24,17 @@ struct Avx2 : Vectors<32> {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
 
+  // GCC would convert octets one by one.
+  static Words octets(const uint8_t* from) {
+    return reinterpret_cast<Words>(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+  }
+
+  static Floats signed_octets(const uint8_t* from) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+  }
+
   static void store_halves(uint16_t* to, Floats values) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));

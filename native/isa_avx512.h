@@ -28,6 +28,17 @@ struct Avx512 : Vectors<64> {
                                  _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   }
 
+  static Words octets(const uint8_t* from) {
+    return reinterpret_cast<Words>(_mm512_maskz_cvtepu8_epi32(
+        kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+  }
+
+  static Floats signed_octets(const uint8_t* from) {
+    return _mm512_maskz_cvtepi32_ps(
+        kAll, _mm512_maskz_cvtepi8_epi32(
+                  kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+  }
+
   static void store_halves(uint16_t* to, Floats values) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                         _mm512_maskz_cvtps_ph(kAll, values, _MM_FROUND_TO_NEAREST_INT));

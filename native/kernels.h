@@ -9,10 +9,11 @@
 namespace pantheon {
 
 inline constexpr int kSmallestGroup = 16;   // Columns that share an offset.
-inline constexpr int kSlabColumns = 128;   // Columns that are unpacked at a time, and ...
+inline constexpr int kSlabColumns = 256;   // Columns that are unpacked at a time, and ...
 inline constexpr int kChunkRows = 128;     // ... rows of activations that they are used for.
 
-// Memory of one thread, about as large as the first-level cache.
+// Memory of one thread. A slab is read from the second-level cache no slower than from the first,
+// and the larger it is, the fewer times sums are taken up and put down.
 struct alignas(64) Workspace {
   float slab[kSlabColumns * kBlockRows];                       // Weights without their offsets.
   float offsets[kSlabColumns / kSmallestGroup * kBlockRows];   // Of each group of columns.

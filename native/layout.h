@@ -61,14 +61,14 @@ inline constexpr Layout kLayouts[kFormats] = {
     {1, 0, 2048},     // bf16
     {1, 0, 576},      // q4_0: scale f16, 4-bit codes
     {1, 0, 640},      // q4_1: scale and minimum f16, codes
-    {1, 0, 704},      // q5_0: scale, 4-bit codes, fifth bits
-    {1, 0, 768},      // q5_1: scale and minimum, codes, fifth bits
+    {1, 0, 704},      // q5_0: scale, 5-bit codes
+    {1, 0, 768},      // q5_1: scale and minimum, 5-bit codes
     {1, 0, 1088},     // q8_0: scale, 8-bit codes
     {8, 128, 320},    // q2_k: two f16; scales and minima of 4 bits, 2-bit codes
-    {8, 64, 448},     // q3_k: f16; 8-bit scales, 2-bit codes, third bits
+    {8, 64, 448},     // q3_k: f16; 8-bit scales, 3-bit codes
     {8, 128, 576},    // q4_k: two f16; 8-bit scales and minima, 4-bit codes
-    {8, 128, 704},    // q5_k: the same, fifth bits
-    {8, 64, 832},     // q6_k: f16; two 8-bit scales, 4-bit codes, two upper bits
+    {8, 128, 704},    // q5_k: the same, 5-bit codes
+    {8, 64, 832},     // q6_k: f16; two 8-bit scales, 6-bit codes
     {1, 0, 576},      // iq4_nl: as q4_0, codes are indices
     {8, 64, 544},     // iq4_xs: f16; 8-bit scale, indices
     {8, 64, 256},     // ternary: f16; 2-bit codes
@@ -80,6 +80,13 @@ inline constexpr Layout kLayouts[kFormats] = {
 
 inline constexpr Layout layout_of(Format format) {
   return kLayouts[static_cast<int64_t>(format)];
+}
+
+// `columns` are whole spans.
+inline constexpr int64_t bytes_of_block(Format format, int64_t columns) {
+  const Layout layout = layout_of(format);
+  return columns / (layout.span_steps * kStepColumns) *
+         (layout.head_bytes + int64_t{layout.span_steps} * layout.step_bytes);
 }
 
 }  // namespace pantheon

@@ -41,10 +41,8 @@ void multiply_block(const ProductKernels& kernels, const Activations& x, const T
 }  // namespace
 
 int64_t block_bytes(Format format, int64_t columns) {
-  const Layout layout = layout_of(format);
-  const int64_t span = int64_t{layout.span_steps} * kStepColumns;
-  if (columns <= 0 || columns % span != 0) return 0;
-  return columns / span * (layout.head_bytes + int64_t{layout.span_steps} * layout.step_bytes);
+  const int64_t span = int64_t{layout_of(format).span_steps} * kStepColumns;
+  return columns <= 0 || columns % span != 0 ? 0 : bytes_of_block(format, columns);
 }
 
 void Activations::assign(const float* values, int64_t rows, int64_t columns) {

@@ -73,7 +73,7 @@ void few_rows(const BlockProduct& product, const float* const (&activations)[Row
         product.block, product.columns,
         [&](const uint8_t* head, const uint8_t* step, int64_t first)
             __attribute__((always_inline)) {
-          prefetch_ahead<F, kBlockRows / Isa::lanes / count>(step);
+          prefetch_ahead<F>(step);
           chains.first = first;
           decode<Isa, F, count>(head, step, row, chains);
         });
@@ -203,6 +203,7 @@ void many_rows(const BlockProduct& product, int64_t first_row, int rows, Workspa
   for_each_step<F>(
       product.block, product.columns,
       [&](const uint8_t* head, const uint8_t* step, int64_t first) {
+        prefetch_ahead<F>(step);
         const int at = first % kSlabColumns;
         for (int row = 0; row < kBlockRows; row += count * Isa::lanes) {
           SlabWriter<Isa, group_columns<F>(), count> writer{workspace, at, row};

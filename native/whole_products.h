@@ -18,36 +18,51 @@
 
 namespace pantheon {
 
-// Codes in pairs: `take(field, pair, codes)` gets, for pair c of a step, the codes of the places c
-// and c + 16 in the halves of each lane, and the constant number of the field of its word that they
-// were in. All pairs of a field share a scale.
-template <class Isa, Format F, int Count, class Take>
+// Groups of columns whose sums are computed at once: all that the words of a format hold.
+template <Format F>
+constexpr int groups_at_once() {
+  return Codec<F>::kBits == 16 ? 1 : kStepColumns / Codec<F>::kGroup;
+}
+
+// The codes of some groups in pairs, those after `First` as many: `take(group, pair, codes)` gets,
+// for pair c of a step, the codes of the places c and c + 16 in the halves of each lane, and as a
+// constant which of those groups they belong to.
+template <class Isa, Format F, int Count, int First, class Take>
 [[gnu::always_inline]] inline void take_pairs(const uint8_t* step, int row, Take&& take) {
-  constexpr int bits = Codec<F>::kBits;
-  constexpr int last = 16 / bits - 1;
-  constexpr uint32_t mask = ((1u << bits) - 1) * 0x10001u;
-  const auto word = Codec<F>::template words<Isa>(step, row);
+  using Of = Codec<F>;
+  using Words = typename Isa::Words;
+  constexpr int bits = Of::kBits;
+  constexpr int pairs = Of::kGroup / 2;
+  const auto word = Of::template words<Isa>(step, row);
   const auto take_word = [&](auto i) __attribute__((always_inline)) {
-    typename Isa::Words packed[Count];
+    Words packed[Count];
 #pragma GCC unroll 8
     for (int v = 0; v < Count; ++v) packed[v] = word(i, v);
-    unrolled<last + 1>([&](auto of_field) __attribute__((always_inline)) {
-      constexpr int field = decltype(of_field)::value;
-      typename Isa::Words codes[Count];
+    if constexpr (bits == 16) {
+      take(std::integral_constant<int, 0>{}, i, packed);
+    } else {
+      constexpr int last = 16 / bits - 1;
+      constexpr uint32_t mask = ((1u << bits) - 1) * 0x10001u;
+      unrolled<last + 1>([&](auto of_field) __attribute__((always_inline)) {
+        constexpr int field = decltype(of_field)::value;
+        Words codes[Count];
 #pragma GCC unroll 8
-      for (int v = 0; v < Count; ++v) {
-        if constexpr (field == 0) {
-          codes[v] = packed[v] & mask;
-        } else if constexpr (field == last) {
-          codes[v] = Isa::template upper_of_halves<16 - bits>(packed[v]);
-        } else {
-          codes[v] = (packed[v] >> (bits * field)) & mask;
+        for (int v = 0; v < Count; ++v) {
+          if constexpr (field == 0) {
+            codes[v] = packed[v] & mask;
+          } else if constexpr (field == last) {
+            codes[v] = Isa::template upper_of_halves<16 - bits>(packed[v]);
+          } else {
+            codes[v] = (packed[v] >> (bits * field)) & mask;
+          }
         }
-      }
-      take(of_field, field * bits + i, codes);
-    });
+        take(std::integral_constant<int, field * bits / pairs>{}, field * bits + i, codes);
+      });
+    }
   };
-  if constexpr (Codec<F>::kMade) {
+  if constexpr (bits == 16) {
+    unrolled<pairs>([&](auto i) __attribute__((always_inline)) { take_word(First * pairs + i); });
+  } else if constexpr (Of::kMade) {
     // What a word is made of is moved by constants.
     unrolled<bits>(take_word);
   } else {
@@ -56,10 +71,11 @@ template <class Isa, Format F, int Count, class Take>
   }
 }
 
+// Sums that the registers hold, as vectors of outputs.
 template <class Isa, Format F, int Rows>
 constexpr int whole_vectors() {
   constexpr int all = kBlockRows / Isa::lanes;
-  constexpr int room = Isa::sums / (Rows * (kStepColumns / Codec<F>::kGroup));
+  constexpr int room = Isa::sums / (Rows * groups_at_once<F>());
   return room < 1 ? 1 : room < all ? room : all;
 }
 
@@ -69,9 +85,13 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
   using Of = Codec<F>;
   using Floats = typename Isa::Floats;
   using Integers = typename Isa::Integers;
-  constexpr int count = whole_vectors<Isa, F, Rows>();
+  constexpr Layout layout = layout_of(F);
   constexpr int groups = kStepColumns / Of::kGroup;
+  constexpr int at_once = groups_at_once<F>();
+  constexpr int count = whole_vectors<Isa, F, Rows>();
+  constexpr int passes = kBlockRows / Isa::lanes / count;
   const int64_t steps = product.columns / kStepColumns;
+  const int64_t block_bytes = bytes_of_block(F, product.columns);
   // Where there are fewer, the last is computed several times.
   int64_t own[Rows];
   for (int r = 0; r < Rows; ++r) {
@@ -79,27 +99,39 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
   }
   for (int row = 0; row < kBlockRows; row += count * Isa::lanes) {
     Floats chain[Rows][count] = {};
-    for_each_step<F>(
-        product.block, product.columns,
-        [&](const uint8_t* head, const uint8_t* step, int64_t column)
-            __attribute__((always_inline)) {
-          prefetch_ahead<F, kBlockRows / Isa::lanes / count>(step);
-          const int64_t at = column / kStepColumns;
-          Integers sums[groups][Rows][count];
-          unrolled<groups * Rows>([&](auto constant) __attribute__((always_inline)) {
+    const uint8_t* step = product.block;
+    for (int64_t span = 0; span < steps; span += layout.span_steps) {
+      decltype(Of::template head<Isa>(step, row)) heads[count];
+#pragma GCC unroll 8
+      for (int v = 0; v < count; ++v) {
+        heads[v] = Of::template head<Isa>(step, row + v * Isa::lanes);
+      }
+      step += layout.head_bytes;
+#pragma GCC unroll 1
+      for (int64_t at = span; at < span + layout.span_steps; ++at, step += layout.step_bytes) {
+        if constexpr (passes == 1) {
+          prefetch_ahead<F>(step);
+        } else {
+          prefetch_next<F, passes>(step, block_bytes, row / (count * Isa::lanes));
+        }
+        unrolled<groups / at_once>([&](auto of_groups) __attribute__((always_inline)) {
+          constexpr int first_group = decltype(of_groups)::value * at_once;
+          Integers sums[at_once][Rows][count];
+          unrolled<at_once * Rows>([&](auto constant) __attribute__((always_inline)) {
             constexpr int g = decltype(constant)::value / Rows;
             constexpr int r = decltype(constant)::value % Rows;
             Integers start{};
             if constexpr (!Of::kHasMinimum) {
-              start = Isa::splat_whole(product.rows_of.starts + (own[r] + at) * groups + g);
+              start = Isa::splat_whole(product.rows_of.starts + (own[r] + at) * groups +
+                                       first_group + g);
             }
             for (int v = 0; v < count; ++v) sums[g][r][v] = start;
           });
-          take_pairs<Isa, F, count>(
+          take_pairs<Isa, F, count, first_group>(
               step, row,
-              [&](auto field, int pair, const typename Isa::Words (&codes)[count])
+              [&](auto group, int pair, const typename Isa::Words (&codes)[count])
                   __attribute__((always_inline)) {
-                constexpr int g = decltype(field)::value * Of::kBits / (kStepColumns / 2 / groups);
+                constexpr int g = decltype(group)::value;
 #pragma GCC unroll 8
                 for (int r = 0; r < Rows; ++r) {
                   const Integers both = Isa::splat_whole(
@@ -110,19 +142,20 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
                   }
                 }
               });
-          unrolled<groups>([&](auto constant) __attribute__((always_inline)) {
-            constexpr int g = decltype(constant)::value;
+          unrolled<at_once>([&](auto constant) __attribute__((always_inline)) {
+            constexpr int in_sums = decltype(constant)::value;
+            constexpr int g = first_group + in_sums;
 #pragma GCC unroll 8
             for (int v = 0; v < count; ++v) {
               const int lane = row + v * Isa::lanes;
-              const Floats scale = Of::template scale<Isa>(head, step, lane, g);
+              const Floats scale = Of::template scale<Isa>(heads[v], step, lane, g);
 #pragma GCC unroll 8
               for (int r = 0; r < Rows; ++r) {
-                const Floats sum = __builtin_convertvector(sums[g][r][v], Floats) * scale;
+                const Floats sum = __builtin_convertvector(sums[in_sums][r][v], Floats) * scale;
                 chain[r][v] += sum * Isa::splat(product.rows_of.scales[own[r] + at]);
               }
               if constexpr (Of::kHasMinimum) {
-                const Floats minimum = Of::template minimum<Isa>(head, step, lane, g);
+                const Floats minimum = Of::template minimum<Isa>(heads[v], step, lane, g);
 #pragma GCC unroll 8
                 for (int r = 0; r < Rows; ++r) {
                   chain[r][v] +=
@@ -132,6 +165,8 @@ void whole_rows(const WholeProduct& product, int64_t first, float* totals) {
             }
           });
         });
+      }
+    }
     for (int r = 0; r < Rows; ++r) {
       for (int v = 0; v < count; ++v) {
         Isa::store(totals + r * kBlockRows + row + v * Isa::lanes, chain[r][v]);

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from pantheon.engine.kernels.packed_matmul.codebooks import CODEBOOK_TYPES, codes_of
 from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, STEP_COLUMNS, Format
 from pantheon.engine.kernels.packed_matmul.planes import (
-    bits_of_columns,
     byte_plane,
     fields,
     half_plane,
     nibbles,
-    pairs,
+    odd_bits,
+    six_bits,
 )
 
 _ALIGNMENT: Final = 64
@@ -148,20 +148,20 @@ def _q4_1(packed: Packed, columns: int) -> _Parts:
 
 def _q5_0(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 22)
-    low = nibbles(_halves_of_byte(blocks[..., 6:]))
-    return [], [half_plane(blocks[..., :2]), low, _fifths(blocks[..., 2:6])]
+    codes = _halves_of_byte(blocks[..., 6:]) | _fifths(blocks[..., 2:6])
+    return [], [half_plane(blocks[..., :2]), odd_bits(codes, 5)]
 
 
 def _q5_1(packed: Packed, columns: int) -> _Parts:
     blocks = _blocks(packed, 24)
     scales = [half_plane(blocks[..., :2]), half_plane(blocks[..., 2:4])]
-    low = nibbles(_halves_of_byte(blocks[..., 8:]))
-    return [], [*scales, low, _fifths(blocks[..., 4:8])]
+    codes = _halves_of_byte(blocks[..., 8:]) | _fifths(blocks[..., 4:8])
+    return [], [*scales, odd_bits(codes, 5)]
 
 
-def _fifths(bits: Packed) -> Packed:
-    """The bit of each column, eight to a byte, at its place."""
-    return byte_plane(bits[..., [0, 2, 1, 3]], 4)
+def _fifths(packed: Packed) -> Codes:
+    """The highest bit of each code, at its place: eight to a byte before."""
+    return np.unpackbits(packed, axis=-1, bitorder="little") << np.uint8(4)
 
 
 def _q8_0(packed: Packed, columns: int) -> _Parts:
@@ -193,8 +193,7 @@ def _q3_k(packed: Packed, columns: int) -> _Parts:
     codes = _two_bits(blocks[..., 32:96])
     return [half_plane(blocks[..., 108:])], [
         byte_plane(scales.reshape(packed.shape[0], -1, 2), 1),
-        pairs(codes),
-        bits_of_columns(third.reshape(codes.shape)),
+        odd_bits(codes | third.reshape(codes.shape) << np.uint8(2), 3),
     ]
 
 
@@ -241,7 +240,7 @@ def _q5_k(packed: Packed, columns: int) -> _Parts:
     heads, scales = _with_minima(blocks)
     fifth = blocks[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
     low = _nibble_steps(blocks[..., 48:])
-    return heads, [*scales, nibbles(low), bits_of_columns(fifth.reshape(low.shape))]
+    return heads, [*scales, odd_bits(low | fifth.reshape(low.shape) << np.uint8(4), 5)]
 
 
 def _q6_k(packed: Packed, columns: int) -> _Parts:
@@ -253,10 +252,10 @@ def _q6_k(packed: Packed, columns: int) -> _Parts:
     shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
     high = blocks[..., 128:192].reshape(rows, -1, 2, 1, 32) >> shifts & np.uint8(3)
     scales = blocks[..., 192:208].reshape(rows, -1, 2)
+    codes = low.reshape(high.shape) | high << np.uint8(4)
     return [half_plane(blocks[..., 208:])], [
         byte_plane(scales, 1),
-        nibbles(low.reshape(rows, -1, STEP_COLUMNS)),
-        pairs(high.reshape(rows, -1, STEP_COLUMNS)),
+        six_bits(codes.reshape(rows, -1, STEP_COLUMNS)),
     ]
 
 

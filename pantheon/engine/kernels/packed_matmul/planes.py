@@ -43,18 +43,33 @@ def nibbles(codes: Bytes) -> Bytes:
     return fields(codes, 4)
 
 
-def pairs(codes: Bytes) -> Bytes:
-    """Codes of two bits: place 8 * j + 4 * u + r is at bit 8 * j + 2 * r of word u."""
+def odd_bits(codes: Bytes, bits: int) -> Bytes:
+    """Codes of 3 or 5 bits: those of 16 places share so many halves of words (see `codes.h`)."""
     rows, steps, _ = codes.shape
-    four = _placed(codes).view("<u4")
-    four = (four | four >> np.uint32(6)) & np.uint32(0x000F000F)
-    joined = (four | four >> np.uint32(12)).astype(np.uint8).reshape(rows, steps, 4, 2)
-    return byte_plane(joined.swapaxes(-1, -2).reshape(rows, steps, -1), 4)
+    place = _placed(codes).view(np.uint8).reshape(rows, steps, 2, 16)
+    whole = 15 // bits
+    words = np.empty((rows, steps, bits, 2), np.dtype("<u2"))
+    for index in range(bits):
+        word = (place[..., 15] >> np.uint8(index)).astype(np.uint16)
+        for code in reversed(range(index * whole, (index + 1) * whole)):
+            word <<= np.uint16(bits)
+            word |= place[..., code]
+        words[..., index, :] = word
+    return byte_plane(words.view(np.uint8).reshape(rows, steps, -1), 4)
 
 
-def bits_of_columns(codes: Bytes) -> Bytes:
-    """Codes of one bit: that of place c is at bit c."""
-    return byte_plane(np.packbits(_placed(codes).view(np.uint8), axis=-1, bitorder="little"), 4)
+def six_bits(codes: Bytes) -> Bytes:
+    """Codes of six bits: those of eight places share three halves of words (see `codes.h`)."""
+    rows, steps, _ = codes.shape
+    eight = _placed(codes)
+    # Two codes to 16 bits, and then what the fourth has spread over the others.
+    joined = eight & np.uint64(0x003F003F003F003F)
+    joined |= (eight >> np.uint64(2)) & np.uint64(0x0FC00FC00FC00FC0)
+    for shift, place in ((36, 0xF000), (28, 0xF << 28), (8, 3 << 44), (14, 3 << 46)):
+        joined |= (eight >> np.uint64(shift)) & np.uint64(place)
+    halves = joined.view("<u2").reshape(rows, steps, 2, 2, 4)[..., :3]
+    words = halves.transpose(0, 1, 3, 4, 2).copy()
+    return byte_plane(words.view(np.uint8).reshape(rows, steps, -1), 4)
 
 
 def _placed(codes: Bytes) -> NDArray[np.uint64]:
