@@ -171,11 +171,10 @@ struct Codec<Format::int8> : Codes<8, 32>, Centred<128> {
 
 // What codebooks hold, as whole numbers; see `codebooks.py`.
 template <>
-struct Codec<Format::codes8> : Codes<8, 16>, Centred<128> {
+struct Codec<Format::codes8> : Codes<8, 16>, OctetScales<128> {
   template <class Isa>
-  static typename Isa::Floats scale(const uint8_t* head, const uint8_t* step, int row, int group) {
-    return Isa::halves(head + row * 2) *
-           (Isa::converted(Isa::octets(step + group * kOctetPlane + row)) * 0.125f);
+  static typename Isa::Floats head(const uint8_t* head, int row) {
+    return Isa::halves(head + row * 2) * 0.125f;
   }
 
   template <class Isa>
