@@ -70,6 +70,7 @@ class Scheduler:
         self._owed = 0
         self._gathers = gathers
         self._gathered = 0
+        self._begun = 0
         self._waiting: deque[Sequence] = deque()
         self._prefilling: list[Sequence] = []
         self._chunks = 0
@@ -132,7 +133,8 @@ class Scheduler:
 
         Where the scheduler gathers, the last token of a short prompt waits for the other short
         ones that have a row: else its answer would begin in the pauses between their chunks, in
-        steps that decode few rows.
+        steps that decode few rows. Those last tokens follow one another without a decode step
+        between them, at most as many as there are rows, so that the answers keep step.
 
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
@@ -140,12 +142,15 @@ class Scheduler:
             drafts: how many are planned at most in all.
         """
         self._admit()
-        decode = tuple(self._plan_decode(draft, drafts))
+        prompt = self._next_prompt() if self._prefilling else None
+        begins = prompt is not None and self._is_ready(prompt) and self._begun < self._rows
+        self._begun = self._begun + 1 if begins else 0
+        decode = () if begins else tuple(self._plan_decode(draft, drafts))
         saves, self._saves = tuple(self._saves), []
         prefill = None
-        if not decode:
+        if not (decode or begins):
             self._owed = 0
-        if self._prefilling and self._owed <= self._credit(prompt := self._next_prompt()):
+        if prompt is not None and self._owed <= self._credit(prompt):
             self._owed += 0 if self._is_ready(prompt) else self.pace
             prefill = self._plan_prefill(prompt)
         else:

@@ -179,7 +179,7 @@ def test_short_prompts_that_are_computed_together_begin_their_answers_together()
         scheduler.submit(sequence)
     assert _pieces(scheduler, sequences) == [
         *((2, 0, 0), (0, 0, 0), (0, 8, 0), (1, 0, 0), (1, 8, 0)),
-        *((0, 11, 0), (1, 15, 1), (2, 4, 2)),
+        *((0, 11, 0), (1, 15, 0), (2, 4, 0)),
     ]
 
 
@@ -218,6 +218,20 @@ def test_what_was_gathered_begins_before_rows_are_made_up_to(pace: int) -> None:
     while _plan(scheduler).prefill is None:
         rests.append(True)
     assert len(rests) == 2 * pace, "single tokens owe nothing"
+
+
+def test_rows_go_on_beside_prompts_of_one_token() -> None:
+    """However many come, a running row waits for as many of them as there are rows at most."""
+    scheduler = _scheduler(rows=2, queue_depth=50, pages=400, gathers=True)
+    scheduler.submit(_sequence(prompt=2, limit=100))
+    _plan(scheduler)
+    decoded = []
+    for _ in range(12):
+        scheduler.submit(single := _sequence(prompt=1, limit=1))
+        plan = _plan(scheduler)
+        decoded.append(bool(plan.decode))
+        scheduler.finish(single)
+    assert decoded == [False, False, True] * 4
 
 
 def test_prompts_that_come_and_go_hold_nobody_up_for_long() -> None:
