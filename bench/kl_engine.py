@@ -104,7 +104,7 @@ class EngineLogits:
         if start == 0:
             self._runner.start_row(0, _GREEDY)
             self._runner.load_state(0, None)
-        self._runner.prefill(chunk, start, self._pages, 0, _GREEDY).read()
+        self._runner.prefill(chunk, start, self._pages, 0).read()
         return self._told()[0, : len(chunk)]
 
     def _told(self) -> np.ndarray:

@@ -135,11 +135,12 @@ class _Rows:
     ) -> tuple[int, Float[np.ndarray, " vocabulary"]]:
         self._runner.start_row(row, sampling)
         self._runner.load_state(row, None)
-        for start in range(0, len(prompt), PREFILL_CHUNK):
-            chunk = prompt[start : start + PREFILL_CHUNK]
-            sampled = self._runner.prefill(chunk, start, self._pages_of(row), row, sampling)
-            chosen = self._chosen(sampled)
-        return chosen[0]
+        pages, last = self._pages_of(row), len(prompt) - 1
+        for start in range(0, last, PREFILL_CHUNK):
+            chunk = prompt[start : min(start + PREFILL_CHUNK, last)]
+            self._runner.prefill(chunk, start, pages, row)
+        sampled = self._runner.decode([row], [last], [pages], [sampling], fed=[prompt[-1]])
+        return self._chosen(sampled)[0]
 
     def _pages_of(self, row: int) -> range:
         return range(row * self._pages, (row + 1) * self._pages)

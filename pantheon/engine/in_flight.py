@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pantheon.engine.generation import Generation
 from pantheon.engine.sampled_token import SampledToken
-from pantheon.engine.scheduler import DecodeRow, PrefillChunk, StateSave
+from pantheon.engine.scheduler import DecodeRow, PrefillChunk, RowStart, StateSave
 from pantheon.engine.step_runner import Tokens
 
 
@@ -16,9 +16,10 @@ from pantheon.engine.step_runner import Tokens
 class PlannedStep:
     """A planned step with the generations it is for."""
 
-    prefill: tuple[Generation, PrefillChunk] | None
+    prefill: PrefillChunk | None
     decode: tuple[tuple[Generation, DecodeRow], ...]
     saves: tuple[StateSave, ...]
+    starts: tuple[tuple[Generation, RowStart], ...]
 
 
 class InFlight:

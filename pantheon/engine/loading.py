@@ -177,7 +177,6 @@ def _load(
         queue_depth=config.queue_depth if config.batch_slots else 0,
         chunk=PREFILL_CHUNK,
         cache=cache,
-        gathers=runner.padding_is_free,
     )
     table = SessionTable(
         max_sessions=sessions,

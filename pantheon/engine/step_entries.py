@@ -34,7 +34,7 @@ def step_entries(decode: Sequence[tuple[Generation, DecodeRow]]) -> StepEntries:
         told = () if drafting is None else drafting.tell()
         mask = generation.mask()
         batch.taken.extend((row.row, token) for token in told)
-        batch.fed.extend((told[-1] if told else None, *row.drafts))
+        batch.fed.extend((told[-1] if told else row.fed, *row.drafts))
         batch.masks.extend((mask,) if drafting is None else drafting.masks(mask))
         entries = 1 + len(row.drafts)
         batch.rows.extend([row.row] * entries)

@@ -25,7 +25,7 @@ from pantheon.engine.in_flight import InFlight, PlannedStep
 from pantheon.engine.jobs import Job, Jobs
 from pantheon.engine.live_sessions import LiveSessions
 from pantheon.engine.sampled_token import SampledToken
-from pantheon.engine.scheduler import PrefillChunk, QueueFull, Scheduler, Sequence
+from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence
 from pantheon.engine.status import UNMEASURED_PREFILL_RATE
 from pantheon.engine.step_entries import step_entries
 from pantheon.engine.step_runner import StepRunner
@@ -256,11 +256,11 @@ class StepLoop:
         plan = self._scheduler.plan(self._draft, self._drafts() if all_read else 0)
         if plan is None:
             return None
-        chunk = plan.prefill
         return PlannedStep(
-            None if chunk is None else (self._generations[chunk.sequence], chunk),
+            plan.prefill,
             tuple((self._generations[row.sequence], row) for row in plan.decode),
             plan.saves,
+            tuple((self._generations[start.sequence], start) for start in plan.starts),
         )
 
     def _drafts(self) -> int:
@@ -282,34 +282,23 @@ class StepLoop:
         in_flight = InFlight(step, self._clock())
         for save in step.saves:
             self._runner.save_state(save.row, save.slot)
+        for generation, start in step.starts:
+            self._runner.start_row(start.row, generation.sampling)
+            self._runner.load_state(start.row, start.load_state)
+            if start.copy_page is not None:
+                self._runner.copy_page(*start.copy_page)
         if step.decode:
             entries = step_entries(step.decode)
             samples = tuple((generation, 1 + len(row.drafts)) for generation, row in step.decode)
             in_flight.add(samples, self._runner.decode(*entries))
             in_flight.batch = holding(len(entries.rows), self._runner.batches)
         if step.prefill is not None:
-            self._dispatch_chunk(*step.prefill, in_flight)
+            chunk = step.prefill
+            computed = self._runner.prefill(chunk.tokens, chunk.start, chunk.pages, chunk.row)
+            in_flight.add((), computed)
+            if chunk.save_state is not None:
+                self._runner.save_state(chunk.row, chunk.save_state)
         return in_flight
-
-    def _dispatch_chunk(
-        self, generation: Generation, chunk: PrefillChunk, in_flight: InFlight
-    ) -> None:
-        if chunk.first:
-            self._runner.start_row(chunk.row, generation.sampling)
-            self._runner.load_state(chunk.row, chunk.load_state)
-        if chunk.copy_page is not None:
-            self._runner.copy_page(*chunk.copy_page)
-        tokens = self._runner.prefill(
-            chunk.tokens,
-            chunk.start,
-            chunk.pages,
-            chunk.row,
-            generation.sampling,
-            generation.mask() if chunk.last else None,
-        )
-        if chunk.save_state is not None:
-            self._runner.save_state(chunk.row, chunk.save_state)
-        in_flight.add(((generation, 1),) if chunk.last else (), tokens)
 
     def _collect(self, in_flight: InFlight) -> None:
         for generation, tokens in in_flight.read():
@@ -360,7 +349,7 @@ class StepLoop:
         began = max(self._last_read, in_flight.dispatched_at)
         self._last_read = now
         if step.decode or step.prefill is not None:
-            prefilled = 0 if step.prefill is None else len(step.prefill[1].tokens)
+            prefilled = 0 if step.prefill is None else len(step.prefill.tokens)
             self.times.add(now - began, batch=in_flight.batch, prefilled=prefilled)
 
     def _drop(

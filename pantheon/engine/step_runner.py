@@ -13,7 +13,7 @@ from pantheon.engine.token_mask import TokenMask
 
 
 class Tokens(Protocol):
-    """Tokens that a dispatched step samples."""
+    """Tokens that a dispatched step samples; none of a chunk of prefill."""
 
     def read(self) -> list[SampledToken]:
         """Wait for them."""
@@ -31,7 +31,7 @@ class StepRunner(Protocol):
     batches: tuple[int, ...]
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
-        """Prepare a row for a new sequence."""
+        """Prepare a row for a new sequence. Before anything of it is dispatched."""
         ...
 
     def copy_page(self, source: int, target: int) -> None:
@@ -52,10 +52,8 @@ class StepRunner(Protocol):
         start: int,
         pages: Sequence[int],
         row: int,
-        sampling: RowSampling,
-        mask: TokenMask | None,
     ) -> Tokens:
-        """Dispatch one chunk of a prompt."""
+        """Dispatch one chunk of a prompt. Its last token is fed by `decode`."""
         ...
 
     def decode(
@@ -78,7 +76,7 @@ class StepRunner(Protocol):
             rows: the row of each entry; no more entries than the largest batch.
             positions: where the token that is fed stands.
             fed: the token; None for the newest that the row sampled, where the step before had
-                no drafts of it.
+                no drafts of it. A row begins with the last token of its prompt.
             taken: (row, token) of every token that was taken of rows with drafts in the step
                 before: they count as sampled.
         """

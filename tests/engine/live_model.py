@@ -163,7 +163,6 @@ def live_model(
         queue_depth=32,
         chunk=PREFILL_CHUNK,
         cache=cache,
-        gathers=runner.padding_is_free,
     )
     table = SessionTable(max_sessions=8, idle_ttl_s=1e6, watch_grace_s=1e6, forget=cache.forget)
     target = BlobTarget(

@@ -50,7 +50,8 @@ def _ask(toy: ToyLoop, prompt: list[int], limit: int = 8) -> tuple[list[int], in
     before = toy.device.computed
     tokens, cached = toy.ask(prompt, "s", limit=limit)
     assert tokens == cold_answer(prompt, limit, recurrent=True)
-    computed = toy.device.computed - before
+    # The last token is fed by a decode step.
+    computed = toy.device.computed - before + 1
     assert computed == len(prompt) - cached
     return tokens, computed
 

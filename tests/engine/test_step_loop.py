@@ -81,12 +81,9 @@ class _Runner:
         start: int,
         pages: Listed[int],
         row: int,
-        sampling: RowSampling,
-        mask: TokenMask | None,
     ) -> _Tokens:
-        self.masks.append(mask)
         self._step("prefill", (row,))
-        return _Tokens([start + len(tokens)], self.finite)
+        return _Tokens([])
 
     def decode(
         self,
@@ -100,7 +97,7 @@ class _Runner:
     ) -> _Tokens:
         self.masks.extend(masks)
         self._step("decode", tuple(rows))
-        return _Tokens([position + 1 for position in positions])
+        return _Tokens([position + 1 for position in positions], self.finite)
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
         self.started.append(row)

@@ -91,7 +91,7 @@ class ToyDevice:
         self._slots = slots
         self._garbage = np.random.default_rng(7)
         self.computed = 0
-        """Prompt tokens prefilled."""
+        """Prompt tokens prefilled: the last of each prompt is not."""
         self.chunks: list[tuple[int, int]] = []
         """Start and length of each chunk."""
         self.decoded: list[tuple[int, ...]] = []
@@ -124,12 +124,13 @@ class ToyDevice:
         start: int,
         pages: Sequence[int],
         row: int,
-        sampling: RowSampling,
-        mask: TokenMask | None,
     ) -> ToyTokens:
         self.computed += len(tokens)
         self.chunks.append((start, len(tokens)))
-        return ToyTokens((self._feed(tokens, start, pages, row),))
+        self._feed(tokens, start, pages, row)
+        # Only what a decode step samples may be fed to the next.
+        self.newest[row] = -1
+        return ToyTokens(())
 
     def decode(
         self,
@@ -145,7 +146,7 @@ class ToyDevice:
         sampled = []
         for row, at, held, token in zip(rows, positions, pages, fed, strict=True):
             newest = self.newest[row] if token is None else token
-            assert newest >= 0, "a row with drafts does not know its newest token"
+            assert newest >= 0, "a row with drafts, or before its first, knows no newest token"
             sampled.append(self._feed([newest], at, held, row))
         for row in {row for row in rows if rows.count(row) > 1}:
             assert not self.recurrent
@@ -183,10 +184,15 @@ class ToyDevice:
         return self.newest[row]
 
 
-def execute(device: ToyDevice, plan: StepPlan) -> tuple[tuple[int, ...], int | None]:
-    """Run a plan in its order; the tokens of its decode rows and that of its chunk."""
+def execute(device: ToyDevice, plan: StepPlan) -> tuple[int, ...]:
+    """Run a plan in its order; the tokens of its decode rows."""
     for save in plan.saves:
         device.save_state(save.row, save.slot)
+    for start in plan.starts:
+        device.start_row(start.row, GREEDY)
+        device.load_state(start.row, start.load_state)
+        if start.copy_page is not None:
+            device.copy_page(*start.copy_page)
     decoded: tuple[int, ...] = ()
     if plan.decode:
         decoded = device.decode(
@@ -195,18 +201,12 @@ def execute(device: ToyDevice, plan: StepPlan) -> tuple[tuple[int, ...], int | N
             [row.pages for row in plan.decode],
             [GREEDY] * len(plan.decode),
             [None] * len(plan.decode),
-            [None] * len(plan.decode),
+            [row.fed for row in plan.decode],
             (),
         ).ids
     chunk = plan.prefill
-    if chunk is None:
-        return decoded, None
-    if chunk.first:
-        device.start_row(chunk.row, GREEDY)
-        device.load_state(chunk.row, chunk.load_state)
-    if chunk.copy_page is not None:
-        device.copy_page(*chunk.copy_page)
-    sampled = device.prefill(chunk.tokens, chunk.start, chunk.pages, chunk.row, GREEDY, None)
-    if chunk.save_state is not None:
-        device.save_state(chunk.row, chunk.save_state)
-    return decoded, sampled.ids[0]
+    if chunk is not None:
+        device.prefill(chunk.tokens, chunk.start, chunk.pages, chunk.row)
+        if chunk.save_state is not None:
+            device.save_state(chunk.row, chunk.save_state)
+    return decoded

@@ -25,7 +25,9 @@ def toy_recurrent(path: Path) -> tuple[Architecture, ModelConfig, Parameters]:
     ) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
         (states,) = cache.recurrent
         attending = cache._replace(recurrent=())
-        hidden, cache = llama.hidden_states(parameters, config, tokens, placement, attending)
+        # Every token leaves something in the state.
+        everywhere = placement._replace(wanted=placement.live)
+        hidden, cache = llama.hidden_states(parameters, config, tokens, everywhere, attending)
         mixed, after = jax.vmap(_scan)(states[placement.slots], hidden, placement.valid)
         states = states.at[placement.slots].set(after)
         return hidden + mixed, cache._replace(recurrent=(states,))

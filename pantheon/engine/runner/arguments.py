@@ -38,14 +38,11 @@ class StepArguments:
         start: int,
         pages: Sequence[int],
         row: int,
-        sampling: RowSampling,
-        mask: TokenMask | None,
-    ) -> tuple[np.ndarray | np.int32 | ChoiceBatch, ...]:
+    ) -> tuple[np.ndarray | np.int32, ...]:
         skip = start % PREFILL_CHUNK
         count = skip + len(tokens)
         padded = np.zeros(PREFILL_CHUNK, np.int32)
         padded[skip:count] = tokens
-        following = start + len(tokens)
         return (
             padded,
             np.int32(start - skip),
@@ -53,7 +50,6 @@ class StepArguments:
             np.int32(count),
             self._table(pages),
             np.int32(row),
-            self._choice([sampling], [following], [mask], 1),
         )
 
     def _choice(

@@ -27,7 +27,7 @@ from pantheon.engine.runner.adjustment import RowHistory, bias_vector
 from pantheon.engine.runner.arguments import StepArguments
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
-from pantheon.engine.runner.sampled import Sampled
+from pantheon.engine.runner.sampled import Prefilled, Sampled
 from pantheon.engine.runner.step_programs import Step, StepPrograms
 from pantheon.engine.runner.steps import (
     DeviceState,
@@ -75,11 +75,7 @@ class Runner:
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
-        self.padding_is_free = self._parameters.is_stacked
-        """Whether a prefill step takes as long as its tokens need, however few."""
         self._arguments = StepArguments(config, capacity, self.batches)
-        self._biased: set[int] = set()
-        """Rows whose bias on the device is not zero."""
         self._steps = StepPrograms("", None)
 
     @property
@@ -89,7 +85,6 @@ class Runner:
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
-        self._biased.clear()
         # The old arrays go before the new ones come: memory may not hold both.
         del self._state
         self._state = self._empty_state()
@@ -134,7 +129,7 @@ class Runner:
             store: programs that outlive the process; None has none.
         """
         greedy = RowSampling(0, 1, 0, 0)
-        prefill = self._arguments.prefill([0], 0, (0,), 0, greedy, None)
+        prefill = self._arguments.prefill([0], 0, (0,), 0)
         number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
         of_model, state = self._of_model, self._state
@@ -211,11 +206,8 @@ class Runner:
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
         """Prepare a row for a new sequence. Before the first step of the sequence."""
-        if not sampling.logit_bias and row not in self._biased:
-            return
         bias = bias_vector(sampling.logit_bias, self._config.vocabulary)
         self._state = self._steps["start row"](self._state, np.int32(row), bias)
-        (self._biased.add if sampling.logit_bias else self._biased.discard)(row)
 
     def copy_page(self, source: int, target: int) -> None:
         """Copy one page to another in every layer."""
@@ -288,20 +280,17 @@ class Runner:
         start: int,
         pages: Sequence[int],
         row: int,
-        sampling: RowSampling,
-        mask: TokenMask | None = None,
-    ) -> Sampled:
-        """Dispatch the prefill of one chunk; its last token's successor is sampled.
+    ) -> Prefilled:
+        """Dispatch the prefill of one chunk.
 
         Args:
             tokens: at least one, at positions `start` and on, up to the end of a grid cell
                 of `PREFILL_CHUNK` positions.
             pages: the sequence's pages in order; they hold `start + len(tokens)` tokens.
-            mask: tokens that may be sampled; None allows all.
         """
-        arguments = self._arguments.prefill(tokens, start, pages, row, sampling, mask)
-        chosen, self._state = self._steps["prefill"](self._state, self._parameters, *arguments)
-        return Sampled(chosen, [sampling])
+        arguments = self._arguments.prefill(tokens, start, pages, row)
+        done, self._state = self._steps["prefill"](self._state, self._parameters, *arguments)
+        return Prefilled(done)
 
     def decode(
         self,

@@ -1,10 +1,11 @@
-"""Tokens that a dispatched step will have sampled."""
+"""What a dispatched step gives the host when it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Array, Int
 
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.steps import Chosen
@@ -47,3 +48,16 @@ class Sampled:
             )
             for index, row in enumerate(self._rows)
         ]
+
+
+class Prefilled:
+    """A chunk of prefill on its way, which samples nothing."""
+
+    def __init__(self, done: Int[Array, ""]) -> None:
+        """Hold a number that is there when the step is done."""
+        self._done = done
+
+    def read(self) -> list[SampledToken]:
+        """Wait for the step."""
+        self._done.block_until_ready()
+        return []

@@ -99,9 +99,13 @@ def choose(
 def start_row_step(
     state: DeviceState, row: Int[Array, ""], bias: Float[Array, " vocabulary"]
 ) -> DeviceState:
-    """Give a row the bias of the sequence that starts in it."""
-    history = state.history._replace(bias=state.history.bias.at[row].set(bias))
-    return state._replace(history=history)
+    """Give a row the bias of the sequence that starts in it, of which nothing counts yet."""
+    history = state.history
+    return state._replace(
+        history=history._replace(
+            counts=history.counts.at[row].set(0), bias=history.bias.at[row].set(bias)
+        )
+    )
 
 
 def prefill_step(
@@ -116,9 +120,8 @@ def prefill_step(
     count: Int[Array, ""],
     block_table: Int[Array, " blocks"],
     row: Int[Array, ""],
-    choice: ChoiceBatch,
-) -> tuple[Chosen, DeviceState]:
-    """Prefill one cell of the grid and sample the token that follows its last real one.
+) -> tuple[Int[Array, ""], DeviceState]:
+    """Prefill one cell of the grid: nothing is asked of it but what it leaves in the cache.
 
     Each position of a sequence stands at the same place of the step wherever its prefill begins
     or ends, so that its keys and values do not depend on that.
@@ -128,7 +131,10 @@ def prefill_step(
         start: position of the cell's first place.
         skip: places before the first token to compute: the pages hold them already.
         count: places up to the last token to compute, that one included.
-        row: the sequence's row, whose newest token becomes the sampled one.
+        row: the sequence's row.
+
+    Returns:
+        A number that is there when the step is done, and the state.
     """
     index = jnp.arange(tokens.shape[0], dtype=jnp.int32)
     placement = place(
@@ -137,25 +143,14 @@ def prefill_step(
         block_table[None],
         (start + count)[None],
         row[None],
-        jnp.stack([count - 1, count]),
+        jnp.stack([count, count]),
         page_size=page_size,
         total_pages=page_count(state.cache.kv),
     )
-    hidden, cache = architecture.hidden_states(
+    _, cache = architecture.hidden_states(
         parameters, config, tokens[None], placement, state.cache
     )
-    last = jnp.take(hidden[0], count - 1, axis=0, mode="clip")[None]
-    history = state.history
-    logits = architecture.logits(parameters, config, last)
-    # The answer begins here: nothing of it counts yet, whatever the row was used for before.
-    nothing = jnp.zeros((1, history.counts.shape[1]), jnp.int32)
-    chosen = choose(logits, lambda: RowHistory(nothing, history.bias[row][None]), choice)
-    token = chosen.tokens[0]
-    counts = history.counts.at[row].set(nothing[0].at[token].set(1))
-    following = DeviceState(
-        cache, state.last_tokens.at[row].set(token), history._replace(counts=counts)
-    )
-    return chosen, following
+    return start + count, state._replace(cache=cache)
 
 
 def decode_step(

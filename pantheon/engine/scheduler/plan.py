@@ -8,20 +8,30 @@ from pantheon.engine.scheduler.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillChunk:
-    """The next tokens of one prompt.
+class RowStart:
+    """What is done before the first step of a sequence.
 
-    Row and pages stand here as well as in the sequence: a sequence that is cancelled between
-    planning and running gives them back, yet the step still needs them.
+    Row and pages stand here, and in what follows, as well as in the sequence: a sequence that is
+    cancelled between planning and running gives them back, yet the step still needs them.
+
+    Attributes:
+        copy_page: (source, target) pages to copy; None for no copy.
+        load_state: slot of the recurrent state to start from; None starts from nothing.
+    """
+
+    sequence: Sequence
+    row: int
+    copy_page: tuple[int, int] | None = None
+    load_state: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillChunk:
+    """The next tokens of one prompt, but never its last: that one is fed by a decode step.
 
     Attributes:
         start: position of the first of them. A chunk never crosses a multiple of the scheduler's
             chunk size.
-        first: True when no chunk of the prompt was planned before.
-        last: True when the prompt ends with this chunk, so that its sampled token counts.
-        copy_page: (source, target) pages to copy before it runs; None for no copy.
-        load_state: slot of the recurrent state to start from, at the first chunk; None starts
-            from nothing.
         save_state: slot that takes the recurrent state after the chunk; None keeps none.
     """
 
@@ -30,10 +40,6 @@ class PrefillChunk:
     pages: tuple[int, ...]
     start: int
     tokens: tuple[int, ...]
-    first: bool
-    last: bool
-    copy_page: tuple[int, int] | None = None
-    load_state: int | None = None
     save_state: int | None = None
 
 
@@ -43,6 +49,7 @@ class DecodeRow:
 
     Attributes:
         drafts: what may follow that token, to be fed at the positions after it.
+        fed: that token, where it is the last of the prompt; None where the row sampled it.
     """
 
     sequence: Sequence
@@ -50,6 +57,7 @@ class DecodeRow:
     pages: tuple[int, ...]
     position: int
     drafts: tuple[int, ...] = ()
+    fed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,12 @@ class StateSave:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What to do next, in this order: saves, decode rows, a chunk of prefill. Never nothing."""
+    """What to do next, in this order: saves, starts, decode rows, a chunk of prefill.
+
+    Never nothing.
+    """
 
     prefill: PrefillChunk | None
     decode: tuple[DecodeRow, ...]
     saves: tuple[StateSave, ...] = ()
+    starts: tuple[RowStart, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pantheon.engine.cache import CHECKPOINT_GRID, PrefixCache, checkpoint_positions
-from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, StateSave, StepPlan
+from pantheon.engine.scheduler.plan import DecodeRow, PrefillChunk, RowStart, StateSave, StepPlan
 from pantheon.engine.scheduler.sequence import Sequence
 
 _OLDEST_EVERY: Final = 4
@@ -32,7 +32,8 @@ class Scheduler:
     Prefill follows a grid: a chunk never crosses a multiple of the chunk size, whatever else runs
     and wherever a cached prefix ends. So each position of a prompt is computed by the same
     program at the same place in it, and its keys and values are the same alone, in company and
-    after a part of the prompt was cached.
+    after a part of the prompt was cached. The last token of a prompt is fed by a decode step, which
+    samples the first of the answer: so several answers can begin in one step.
     """
 
     def __init__(
@@ -43,7 +44,6 @@ class Scheduler:
         chunk: int,
         cache: PrefixCache,
         pace: int = 0,
-        gathers: bool = False,
     ) -> None:
         """Make a scheduler with every row free.
 
@@ -54,9 +54,6 @@ class Scheduler:
             cache: where pages come from.
             pace: decode steps without a chunk of prefill after each that has one, while rows
                 decode.
-            gathers: whether short prompts that are computed at the same time begin their answers
-                together; for a model whose prefill step takes as long as its tokens need, however
-                few.
         """
         self._cache = cache
         self.chunk = chunk
@@ -68,19 +65,20 @@ class Scheduler:
         """Rows that may be in use; fewer than there are under memory pressure."""
         self.pace = pace
         self._owed = 0
-        self._gathers = gathers
         self._gathered = 0
-        self._begun = 0
         self._waiting: deque[Sequence] = deque()
         self._prefilling: list[Sequence] = []
+        self._ready: list[Sequence] = []
         self._chunks = 0
         self._decoding: list[Sequence] = []
         self._saves: list[StateSave] = []
+        self._starts: list[RowStart] = []
 
     @property
     def idle(self) -> bool:
         """True when there is nothing to plan, now or after any step."""
-        return not (self._waiting or self._prefilling or self._decoding or self._saves)
+        running = self._prefilling or self._ready or self._decoding
+        return not (self._waiting or running or self._saves)
 
     @property
     def waiting(self) -> int:
@@ -108,12 +106,12 @@ class Scheduler:
 
     @property
     def prefilling(self) -> tuple[Sequence, ...]:
-        """Sequences in a row whose prompt is not done, oldest first."""
+        """Sequences in a row of whose prompt more than the last token is not computed."""
         return tuple(self._prefilling)
 
     @property
     def decoding(self) -> tuple[Sequence, ...]:
-        """Sequences whose prompt is done: those that have a row in the next decode step."""
+        """Sequences that have a row in the next decode step, but for those that begin with it."""
         return tuple(self._decoding)
 
     def plan(
@@ -131,10 +129,8 @@ class Scheduler:
         stop it. A prompt of few chunks need not wait between them; what it owes is made up for
         afterwards.
 
-        Where the scheduler gathers, the last token of a short prompt waits for the other short
-        ones that have a row: else its answer would begin in the pauses between their chunks, in
-        steps that decode few rows. Those last tokens follow one another without a decode step
-        between them, at most as many as there are rows, so that the answers keep step.
+        An answer begins when the other short prompts that have a row are computed as well: else
+        it would begin in the pauses between their chunks, in steps that decode few rows.
 
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
@@ -142,22 +138,21 @@ class Scheduler:
             drafts: how many are planned at most in all.
         """
         self._admit()
-        prompt = self._next_prompt() if self._prefilling else None
-        begins = prompt is not None and self._is_ready(prompt) and self._begun < self._rows
-        self._begun = self._begun + 1 if begins else 0
-        decode = () if begins else tuple(self._plan_decode(draft, drafts))
+        self._begin_ready()
+        decode = tuple(self._plan_decode(draft, drafts))
         saves, self._saves = tuple(self._saves), []
         prefill = None
-        if not (decode or begins):
+        if not decode:
             self._owed = 0
-        if prompt is not None and self._owed <= self._credit(prompt):
-            self._owed += 0 if self._is_ready(prompt) else self.pace
-            prefill = self._plan_prefill(prompt)
+        if self._prefilling and self._owed <= self._credit(self._next_prompt()):
+            self._owed += self.pace
+            prefill = self._plan_prefill()
         else:
             self._owed = max(self._owed - 1, 0)
+        starts, self._starts = tuple(self._starts), []
         if prefill is None and not decode and not saves:
             return None
-        return StepPlan(prefill, decode, saves)
+        return StepPlan(prefill, decode, saves, starts)
 
     def accept(self, sequence: Sequence) -> None:
         """The first of the drafts in a sequence's last step that were not accepted yet was right.
@@ -202,7 +197,7 @@ class Scheduler:
     def check(self) -> None:
         """Raise AssertionError unless rows, pages and sequences agree."""
         self._cache.check()
-        running = [*self._prefilling, *self._decoding]
+        running = [*self._prefilling, *self._ready, *self._decoding]
         rows = [sequence.row for sequence in running]
         assert sorted([*self._free_rows, *(row for row in rows if row is not None)]) == list(
             range(self._rows)
@@ -248,10 +243,9 @@ class Scheduler:
         )
         self._free_rows.append(row)
         sequence.row, sequence.lease = None, None
-        if sequence in self._prefilling:
-            self._prefilling.remove(sequence)
-        else:
-            self._decoding.remove(sequence)
+        for where in (self._prefilling, self._ready, self._decoding):
+            if sequence in where:
+                where.remove(sequence)
 
     def _save_state(self, sequence: Sequence, row: int, tokens: int) -> None:
         if sequence.lease is not None and sequence.session is not None:
@@ -270,67 +264,60 @@ class Scheduler:
             self._waiting.popleft()
             sequence.row, sequence.lease = self._free_rows.pop(), lease
             sequence.computed = sequence.cached = lease.cached
-            self._prefilling.append(sequence)
+            is_ready = sequence.computed == len(sequence.prompt) - 1
+            (self._ready if is_ready else self._prefilling).append(sequence)
 
-    def _plan_prefill(self, sequence: Sequence) -> PrefillChunk:
+    def _begin_ready(self) -> None:
+        """See `plan`. However many come and go meanwhile, nobody waits for more chunks than short
+        prompts in all rows have.
+        """
+        if not self._ready:
+            self._gathered = 0
+        elif self._gathered >= self._rows * _SHORT_PROMPT or not any(
+            map(self._is_short, self._prefilling)
+        ):
+            self._decoding += self._ready
+            self._ready = []
+
+    def _plan_start(self, sequence: Sequence) -> None:
+        """Before anything of a sequence is planned."""
+        lease, start = sequence.lease, sequence.computed
+        assert lease is not None and sequence.row is not None, "an admitted sequence has both"
+        if start != sequence.cached:
+            return
+        copy_page = None
+        if lease.copied_page is not None:
+            copy_page = (lease.copied_page, lease.pages[start // self._cache.pool.page_size])
+            self._cache.copied(lease)
+        slot = None if lease.resumed is None else lease.resumed.slot
+        self._starts.append(RowStart(sequence, sequence.row, copy_page, slot))
+
+    def _plan_prefill(self) -> PrefillChunk:
+        sequence = self._next_prompt()
         self._chunks += 1
         self._gathered += 1
+        self._plan_start(sequence)
         lease = sequence.lease
         assert lease is not None and sequence.row is not None, "an admitted sequence has both"
         start, size = sequence.computed, len(sequence.prompt)
-        stop = min(start - start % self.chunk + self.chunk, size)
-        if stop == size and size - start > 1 and self._has_company(sequence):
-            stop = size - 1
+        stop = min(start - start % self.chunk + self.chunk, size - 1)
         save_state = None
         if self._cache.recurrent and sequence.session is not None:
             kept = checkpoint_positions(start, size, self._cache.checkpoint_every)
             stop = min((stop, *kept))
             save_state = self._cache.checkpoint(lease, stop) if stop in kept else None
-        first = start == sequence.cached
-        copy_page = None
-        if lease.copied_page is not None:
-            copy_page = (lease.copied_page, lease.pages[start // self._cache.pool.page_size])
-            self._cache.copied(lease)
         sequence.computed = stop
-        last = stop == size
-        if last:
-            sequence.sampled = 1
+        if stop == size - 1:
             self._prefilling.remove(sequence)
-            self._decoding.append(sequence)
-        return PrefillChunk(
-            sequence,
-            sequence.row,
-            lease.pages,
-            start,
-            sequence.prompt[start:stop],
-            first=first,
-            last=last,
-            copy_page=copy_page,
-            load_state=lease.resumed.slot if first and lease.resumed is not None else None,
-            save_state=save_state,
-        )
+            self._ready.append(sequence)
+        tokens = sequence.prompt[start:stop]
+        return PrefillChunk(sequence, sequence.row, lease.pages, start, tokens, save_state)
 
     def _next_prompt(self) -> Sequence:
         """See `plan`. The prompts stand in the order in which they were admitted."""
-        ready = [sequence for sequence in self._prefilling if self._is_ready(sequence)]
-        others = [sequence for sequence in self._prefilling if not self._is_ready(sequence)]
-        if not ready:
-            self._gathered = 0
-        # However many come and go meanwhile, none waits for more than all rows could hold.
-        enough = self._gathered >= self._rows * _SHORT_PROMPT
-        if ready and (enough or not any(map(self._is_short, others))):
-            return ready[0]
         if self._chunks % _OLDEST_EVERY == _OLDEST_EVERY - 1:
-            return others[0]
-        return min(others, key=self._chunks_left)
-
-    def _has_company(self, sequence: Sequence) -> bool:
-        others = (other for other in self._prefilling if other is not sequence)
-        return self._gathers and self._is_short(sequence) and any(map(self._is_short, others))
-
-    def _is_ready(self, sequence: Sequence) -> bool:
-        """Whether only the token is left that the answer begins with."""
-        return self._gathers and sequence.computed == len(sequence.prompt) - 1
+            return self._prefilling[0]
+        return min(self._prefilling, key=self._chunks_left)
 
     def _is_short(self, sequence: Sequence) -> bool:
         return self._chunks_from(sequence.cached, sequence) <= _SHORT_PROMPT
@@ -343,8 +330,6 @@ class Scheduler:
 
     def _credit(self, sequence: Sequence) -> int:
         """Steps that may be owed to running rows when a chunk of a prompt begins."""
-        if self._is_ready(sequence):
-            return self._owed
         return self.pace * (_SHORT_PROMPT - 1) if self._is_short(sequence) else 0
 
     def _plan_decode(
@@ -353,15 +338,21 @@ class Scheduler:
         for index, sequence in enumerate(self._decoding):
             if sequence.sampled < sequence.limit:
                 assert sequence.row is not None and sequence.lease is not None, "admitted"
+                begins = sequence.sampled == 0
+                if begins:
+                    self._plan_start(sequence)
                 share = -(-spare // (len(self._decoding) - index))
-                most = min(share, sequence.limit - sequence.sampled - 1)
+                most = 0 if begins else min(share, sequence.limit - sequence.sampled - 1)
                 drafts = draft(sequence, most) if most > 0 else ()
                 spare -= len(drafts)
                 self._cache.extend(sequence.lease, sequence.computed + 1 + len(drafts))
                 # The token that ends a turn may be fed before it is read, and be another in the
                 # next prompt: from here at most the grid is computed again.
-                if sequence.computed % CHECKPOINT_GRID == 0:
+                if sequence.computed % CHECKPOINT_GRID == 0 and not begins:
                     self._save_state(sequence, sequence.row, sequence.computed)
-                yield DecodeRow(sequence, sequence.row, sequence.pages, sequence.computed, drafts)
+                fed = sequence.prompt[-1] if begins else None
+                yield DecodeRow(
+                    sequence, sequence.row, sequence.pages, sequence.computed, drafts, fed
+                )
                 sequence.computed += 1
                 sequence.sampled += 1

@@ -37,18 +37,14 @@ class _Traffic(RuleBasedStateMachine):
 
     page_size, chunk, longest, slots, repeated = 4, 8, 30, 0, 1
 
-    @initialize(spare=st.sampled_from([0, 0, 3, 12]), gathers=st.booleans())
-    def start(self, spare: int, gathers: bool) -> None:
+    @initialize(spare=st.sampled_from([0, 0, 3, 12]))
+    def start(self, spare: int) -> None:
         total = _WINDOW_PAGES + spare
         self.device = ToyDevice(rows=_ROWS, pages=total, page_size=self.page_size, slots=self.slots)
         slots = ReferencePool(self.slots) if self.slots else None
         self.cache = PrefixCache(PagePool(total, self.page_size), slots, checkpoint_every=64)
         self.scheduler = Scheduler(
-            rows=_ROWS,
-            queue_depth=_QUEUE,
-            chunk=self.chunk,
-            cache=self.cache,
-            gathers=gathers and not slots,
+            rows=_ROWS, queue_depth=_QUEUE, chunk=self.chunk, cache=self.cache
         )
         self.now = 0.0
         self.table = SessionTable(
@@ -110,7 +106,7 @@ class _Traffic(RuleBasedStateMachine):
         plan, self.planned = self.planned, None
         assert plan is not None
         chunk = plan.prefill
-        decoded, sampled = execute(self.device, plan)
+        decoded = execute(self.device, plan)
         tokens = []
         for row, token in zip(plan.decode, decoded, strict=True):
             run = self.running.get(row.sequence)
@@ -121,14 +117,10 @@ class _Traffic(RuleBasedStateMachine):
                 run.on_device.append(token)
                 tokens.append((run, token))
         if chunk is not None and chunk.sequence in self.running:
-            assert sampled is not None
             end = chunk.start + len(chunk.tokens)
             assert chunk.start // self.chunk == (end - 1) // self.chunk, "it crosses the grid"
+            assert end < len(chunk.sequence.prompt), "a decode step is fed the last token"
             self._reads_as_cold(chunk.pages, chunk.sequence.prompt[:end])
-            if chunk.last:
-                run = self.running[chunk.sequence]
-                run.on_device.append(sampled)
-                tokens.append((run, sampled))
         self.unread.append(tokens)
 
     @precondition(lambda self: self.unread)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pantheon.engine.cache import PagePool, PrefixCache
 from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence, StepPlan
@@ -15,12 +15,9 @@ def _scheduler(
     pages: int = 16,
     chunk: int = 8,
     pace: int = 0,
-    gathers: bool = False,
 ) -> Scheduler:
     cache = PrefixCache(PagePool(total=pages, page_size=4))
-    return Scheduler(
-        rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, pace=pace, gathers=gathers
-    )
+    return Scheduler(rows=rows, queue_depth=queue_depth, chunk=chunk, cache=cache, pace=pace)
 
 
 def _sequence(prompt: int, limit: int = 4, queued_at: float = 0.0) -> Sequence:
@@ -41,10 +38,10 @@ def test_a_prompt_is_prefilled_in_chunks_and_then_decoded_to_its_limit() -> None
     for _ in range(3):
         chunk = _plan(scheduler).prefill
         assert chunk is not None
-        chunks.append((chunk.start, len(chunk.tokens), chunk.last))
-    assert chunks == [(0, 8, False), (8, 8, False), (16, 2, True)]
-    positions = [[row.position for row in _plan(scheduler).decode] for _ in range(2)]
-    assert positions == [[18], [19]]
+        chunks.append((chunk.start, len(chunk.tokens)))
+    assert chunks == [(0, 8), (8, 8), (16, 1)], "its last token is fed by a decode step"
+    fed = [[(row.position, row.fed) for row in _plan(scheduler).decode] for _ in range(3)]
+    assert fed == [[(17, 17)], [(18, None)], [(19, None)]]
     assert scheduler.plan() is None
     assert not scheduler.idle, "its last tokens are not read yet"
     scheduler.finish(sequence)
@@ -54,7 +51,7 @@ def test_a_prompt_is_prefilled_in_chunks_and_then_decoded_to_its_limit() -> None
 def test_a_running_row_decodes_beside_every_chunk_of_a_long_prompt() -> None:
     """Scenario 173: a long prefill freezes no stream."""
     scheduler = _scheduler()
-    short, long = _sequence(prompt=2, limit=9), _sequence(prompt=30, limit=1)
+    short, long = _sequence(prompt=2, limit=9), _sequence(prompt=40, limit=1)
     scheduler.submit(short)
     assert _plan(scheduler).decode == ()
     scheduler.submit(long)
@@ -73,7 +70,7 @@ def test_the_pace_is_kept_between_chunks(pace: int) -> None:
     long = _sequence(prompt=60, limit=1)
     scheduler.submit(long)
     steps = []
-    while not long.sampled:
+    while long in scheduler.prefilling:
         plan = _plan(scheduler)
         assert len(plan.decode) == 1, "the running row is in every step"
         steps.append(plan.prefill is not None)
@@ -93,7 +90,7 @@ def test_a_short_prompt_is_computed_at_once_and_made_up_for(pace: int) -> None:
     for size in (32, 40):
         prompt = _sequence(prompt=size, limit=1)
         scheduler.submit(prompt)
-        while not prompt.sampled:
+        while prompt in scheduler.prefilling:
             plan = _plan(scheduler)
             assert len(plan.decode) == 1
             steps.append(plan.prefill is not None)
@@ -119,7 +116,7 @@ def test_a_short_prompt_waits_for_one_chunk_of_each_other_at_most(others: int) -
     short = _sequence(prompt=5)
     scheduler.submit(short)
     chunks = 0
-    while not short.sampled:
+    while short in scheduler.prefilling:
         chunks += _plan(scheduler).prefill is not None
     assert chunks <= others + 1
 
@@ -128,7 +125,7 @@ def _order_of_ends(scheduler: Scheduler, sequences: list[Sequence]) -> list[int]
     ends: list[int] = []
     while len(ends) < len(sequences):
         chunk = _plan(scheduler).prefill
-        if chunk is not None and chunk.last:
+        if chunk is not None and chunk.sequence not in scheduler.prefilling:
             ends.append(sequences.index(chunk.sequence))
     return ends
 
@@ -148,135 +145,114 @@ def test_a_short_prompt_overtakes_and_a_long_one_is_not_left_behind() -> None:
     long = _sequence(prompt=80)
     scheduler.submit(long)
     chunks = []
-    while not long.sampled:
+    while long in scheduler.prefilling:
         if not any(len(sequence.prompt) == 16 for sequence in scheduler.prefilling):
             scheduler.submit(_sequence(prompt=16, limit=1))
         chunk = _plan(scheduler).prefill
         assert chunk is not None
         chunks.append(chunk.sequence is long)
-        if chunk.last and chunk.sequence is not long:
+        if chunk.sequence not in (long, *scheduler.prefilling):
             scheduler.finish(chunk.sequence)
     # With two chunks left it is as short as the others, and older.
     assert chunks == [*[False, False, False, True] * 8, True, True]
 
 
-def _pieces(scheduler: Scheduler, sequences: list[Sequence]) -> list[tuple[int, int, int]]:
-    """Of each planned chunk whose it is, where it begins, and beside how many rows it runs."""
-    pieces = []
+def _chunks(scheduler: Scheduler, sequences: list[Sequence]) -> list[tuple[int, int]]:
+    """Of each chunk until all answers begin whose it is, and where it begins."""
+    chunks = []
     while not all(sequence.sampled for sequence in sequences):
-        plan = _plan(scheduler)
-        if plan.prefill is not None:
-            whose = sequences.index(plan.prefill.sequence)
-            pieces.append((whose, plan.prefill.start, len(plan.decode)))
-    return pieces
+        chunk = _plan(scheduler).prefill
+        if chunk is not None:
+            chunks.append((sequences.index(chunk.sequence), chunk.start))
+    return chunks
 
 
 def test_short_prompts_that_are_computed_together_begin_their_answers_together() -> None:
     """No answer begins in the pauses between the chunks of others: its tokens would stutter."""
-    scheduler = _scheduler(rows=3, pages=200, gathers=True)
+    scheduler = _scheduler(rows=3, pages=200)
     sequences = [_sequence(prompt=size) for size in (12, 16, 5)]
     for sequence in sequences:
         scheduler.submit(sequence)
-    assert _pieces(scheduler, sequences) == [
-        *((2, 0, 0), (0, 0, 0), (0, 8, 0), (1, 0, 0), (1, 8, 0)),
-        *((0, 11, 0), (1, 15, 0), (2, 4, 0)),
-    ]
-
-
-def test_a_prompt_alone_is_not_divided() -> None:
-    scheduler = _scheduler(gathers=True)
-    scheduler.submit(sequence := _sequence(prompt=12))
-    assert _pieces(scheduler, [sequence]) == [(0, 0, 0), (0, 8, 0)]
+    for whose, start in [(2, 0), (0, 0), (0, 8), (1, 0), (1, 8)]:
+        plan = _plan(scheduler)
+        assert plan.prefill is not None and plan.decode == ()
+        assert (plan.prefill.sequence, plan.prefill.start) == (sequences[whose], start)
+    first = _plan(scheduler).decode
+    assert {row.sequence: row.fed for row in first} == {
+        sequence: len(sequence.prompt) - 1 for sequence in sequences
+    }
 
 
 def test_no_short_prompt_waits_for_a_long_one() -> None:
     """Scenario 174: it does not starve behind running prefills."""
-    scheduler = _scheduler(rows=3, pages=400, gathers=True)
+    scheduler = _scheduler(rows=3, pages=400)
     long, first, second = (_sequence(prompt=size) for size in (200, 8, 8))
     scheduler.submit(long)
     _plan(scheduler)
     for sequence in (first, second):
         scheduler.submit(sequence)
-    pieces = _pieces(scheduler, [long, first, second])
-    assert [whose for whose, _, _ in pieces[:5] if whose] == [1, 2, 1, 2]
-    assert not any(start % 8 for whose, start, _ in pieces if whose == 0), "it is not held back"
+    chunks = _chunks(scheduler, [long, first, second])
+    assert [whose for whose, _ in chunks[:4] if whose] == [1, 2]
+    assert first.sampled == first.limit, "they decoded beside it"
 
 
-@pytest.mark.parametrize("pace", [0, 5])
-def test_what_was_gathered_begins_before_rows_are_made_up_to(pace: int) -> None:
-    scheduler = _scheduler(rows=4, pages=400, pace=pace, gathers=True)
-    scheduler.submit(_sequence(prompt=2, limit=100))
-    for _ in range(pace + 1):
-        _plan(scheduler)
-    sequences = [_sequence(prompt=8) for _ in range(2)]
-    for sequence in sequences:
-        scheduler.submit(sequence)
-    steps = [_plan(scheduler).prefill for _ in range(4)]
-    assert [piece and piece.start for piece in steps] == [0, 0, 7, 7]
-    rests = []
-    scheduler.submit(_sequence(prompt=40))
-    while _plan(scheduler).prefill is None:
-        rests.append(True)
-    assert len(rests) == 2 * pace, "single tokens owe nothing"
-
-
-def test_rows_go_on_beside_prompts_of_one_token() -> None:
-    """However many come, a running row waits for as many of them as there are rows at most."""
-    scheduler = _scheduler(rows=2, queue_depth=50, pages=400, gathers=True)
-    scheduler.submit(_sequence(prompt=2, limit=100))
-    _plan(scheduler)
-    decoded = []
-    for _ in range(12):
-        scheduler.submit(single := _sequence(prompt=1, limit=1))
-        plan = _plan(scheduler)
-        decoded.append(bool(plan.decode))
-        scheduler.finish(single)
-    assert decoded == [False, False, True] * 4
+def test_a_prompt_whose_last_token_alone_is_left_begins_at_once() -> None:
+    """Nothing of it is prefilled; pages are copied and states loaded before its first step."""
+    scheduler = _scheduler()
+    scheduler.submit(sequence := _sequence(prompt=1))
+    plan = _plan(scheduler)
+    assert plan.prefill is None
+    assert [(row.position, row.fed) for row in plan.decode] == [(0, 0)]
+    assert [start.sequence for start in plan.starts] == [sequence]
 
 
 def test_prompts_that_come_and_go_hold_nobody_up_for_long() -> None:
     """Clients that leave free their rows for others: the wait is bounded all the same."""
-    scheduler = _scheduler(rows=2, pages=400, gathers=True)
+    scheduler = _scheduler(rows=2, pages=400)
     scheduler.submit(sequence := _sequence(prompt=8))
     scheduler.submit(other := _sequence(prompt=24))
-    for _ in range(40):
-        if sequence.sampled:
-            break
+    chunks = 0
+    while not sequence.sampled:
         chunk = _plan(scheduler).prefill
-        assert chunk is not None
-        if chunk.sequence is other and chunk.start == 8:
+        chunks += chunk is not None
+        if chunk is not None and chunk.sequence is other and chunk.start == 8:
             scheduler.finish(other)
             scheduler.submit(other := _sequence(prompt=24))
-    assert sequence.sampled
-    assert scheduler._chunks <= 2 + 2 * 4, "as many chunks as short prompts in all rows have"
+        assert chunks <= 2 + 2 * 4, "as many chunks as short prompts in all rows have"
 
 
 @given(
     st.integers(1, 20),
     st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=4),
-    st.booleans(),
 )
 def test_chunks_never_cross_the_grid_and_cover_every_prompt(
-    chunk: int, prompts: list[tuple[int, int]], gathers: bool
+    chunk: int, prompts: list[tuple[int, int]]
 ) -> None:
     """One position is computed by one program at one place in it, alone and in company."""
-    scheduler = _scheduler(rows=4, pages=200, chunk=chunk, gathers=gathers)
+    scheduler = _scheduler(rows=4, pages=200, chunk=chunk)
     sequences = [_sequence(*prompt) for prompt in prompts]
     covered: dict[Sequence, int] = dict.fromkeys(sequences, 0)
     for sequence in sequences:
         scheduler.submit(sequence)
+    started = []
     while (plan := scheduler.plan()) is not None:
+        started += [start.sequence for start in plan.starts]
+        for row in plan.decode:
+            assert row.sequence in started
+            if row.fed is not None:
+                assert row.position == covered[row.sequence] == len(row.sequence.prompt) - 1
+                covered[row.sequence] += 1
         if plan.prefill is None:
             continue
         part = plan.prefill
         end = part.start + len(part.tokens)
         assert part.tokens and part.start // chunk == (end - 1) // chunk
-        assert part.start == covered[part.sequence] and part.first == (part.start == 0)
+        assert part.start == covered[part.sequence] and part.sequence in started
         covered[part.sequence] = end
-        assert part.last == (end == len(part.sequence.prompt))
-        is_held_back = gathers and end == len(part.sequence.prompt) - 1
-        assert end % chunk == 0 or part.last or is_held_back, "as long as the grid allows"
+        is_whole = end == len(part.sequence.prompt) - 1
+        assert end % chunk == 0 or is_whole, "a chunk is as long as the grid allows"
     assert covered == {sequence: len(sequence.prompt) for sequence in sequences}
+    assert len(started) == len(sequences), "each once"
 
 
 def test_fewer_rows_are_served_under_pressure_and_all_of_them_afterwards() -> None:
@@ -346,7 +322,8 @@ def test_pages_cover_prompt_and_limit_so_that_decode_never_lacks_one() -> None:
     assert sequence.lease is not None
     held, promised = len(sequence.pages), sequence.lease.promised
     assert (held, promised) == (1, 1), "4 + 5 - 1 tokens, 4 a page: the last one is never fed"
-    _plan(scheduler)
+    for _ in range(2):
+        _plan(scheduler)
     row = _plan(scheduler).decode[0]
     assert (row.position, len(row.pages), sequence.lease.promised) == (4, 2, 0)
 
@@ -386,10 +363,6 @@ class _Traffic(RuleBasedStateMachine):
         self.scheduler = _scheduler(rows=3, queue_depth=3, pages=12)
         self.live: list[Sequence] = []
 
-    @initialize(gathers=st.booleans())
-    def start(self, gathers: bool) -> None:
-        self.scheduler = _scheduler(rows=3, queue_depth=3, pages=12, gathers=gathers)
-
     @rule(prompt=st.integers(1, 20), limit=st.integers(1, 10))
     def submit(self, prompt: int, limit: int) -> None:
         sequence = _sequence(prompt, limit)
@@ -415,7 +388,7 @@ class _Traffic(RuleBasedStateMachine):
             assert chunk.row not in rows
             end = chunk.start + len(chunk.tokens)
             assert chunk.tokens == chunk.sequence.prompt[chunk.start : end]
-            assert chunk.last == (end == len(chunk.sequence.prompt))
+            assert end < len(chunk.sequence.prompt)
 
     @precondition(lambda self: self.live)
     @rule(choice=st.integers(0, 100))
