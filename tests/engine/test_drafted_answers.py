@@ -68,8 +68,8 @@ def test_right_drafts_save_steps() -> None:
         ).finish()
         toy.measured()
         assert tokens == answer
-        # The first step was on its way before there was anything to guess from.
-        assert [len(rows) for rows in toy.device.decoded] == [1, 8, 8, 8, 7]
+        # The second step was on its way before there was anything to guess from.
+        assert [len(rows) for rows in toy.device.decoded] == [1, 1, 8, 8, 8, 7]
 
 
 def test_rows_that_decode_leave_less_room_for_drafts() -> None:

@@ -128,7 +128,6 @@ class Runner:
         Args:
             store: programs that outlive the process; None has none.
         """
-        greedy = RowSampling(0, 1, 0, 0)
         prefill = self._arguments.prefill([0], 0, (0,), 0)
         number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)

@@ -147,9 +147,7 @@ def prefill_step(
         page_size=page_size,
         total_pages=page_count(state.cache.kv),
     )
-    _, cache = architecture.hidden_states(
-        parameters, config, tokens[None], placement, state.cache
-    )
+    _, cache = architecture.hidden_states(parameters, config, tokens[None], placement, state.cache)
     return start + count, state._replace(cache=cache)
 
 

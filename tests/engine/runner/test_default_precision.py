@@ -14,8 +14,8 @@ from pantheon.engine.model import native_missing
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
-from pantheon.engine.runner.buckets import PREFILL_CHUNK
 from tests.engine.model.forward import open_model
+from tests.engine.runner.first_token import first_token
 from tests.golden import golden_arrays, golden_file, golden_json, smollm2_file
 
 _GREEDY = RowSampling(0.0, 1.0, 0, 0)
@@ -37,10 +37,7 @@ def _runner(path: Path) -> Runner:
 def _chosen(runner: Runner, prompt: list[int], answer: list[int]) -> np.ndarray:
     """What is chosen in each place of an answer, the one before it being fed."""
     runner.load_state(0, None)
-    for start in range(0, len(prompt), PREFILL_CHUNK):
-        chunk = prompt[start : start + PREFILL_CHUNK]
-        sampled = runner.prefill(chunk, start, _PAGES, 0, _GREEDY)
-    found = [token.id for token in sampled.read()]
+    found = [token.id for token in first_token(runner, prompt, _PAGES, 0, _GREEDY).read()]
     for place, token in enumerate(answer[:-1], start=len(prompt)):
         step = runner.decode([0], [place], [_PAGES], [_GREEDY], fed=[token])
         found += [token.id for token in step.read()]
@@ -103,7 +100,7 @@ def test_what_float16_cannot_hold_ends_the_answer(native: bool, sign: int) -> No
         held = replace(config, kv_dtype=precision.kv_dtype)
         runner = Runner(architecture, held, parameters, capacity, batches=(8,))
         runner.compile(lambda message: None)
-        steps = [runner.prefill([5, 9, 7], 0, [0], 0, _GREEDY).read()]
+        steps = [first_token(runner, [5, 9, 7], [0], 0, _GREEDY).read()]
         steps.append(runner.decode([0], [3], [[0]], [_GREEDY]).read())
         finite.append([token.finite for (token,) in steps])
     assert finite == [[True, True], [False, False]]

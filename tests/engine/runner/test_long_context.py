@@ -7,6 +7,7 @@ import pytest
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from tests.engine.model.forward import open_model
+from tests.engine.runner.first_token import first_token
 from tests.golden import golden_file
 
 _PAGE = 64
@@ -46,7 +47,6 @@ def test_a_prompt_of_thousands_of_tokens_is_prefilled_chunk_by_chunk() -> None:
     found = []
     for first in (7, 8):
         tokens = [first] + [20] * (size - 1)
-        for start in range(0, size, 128):
-            sampled = runner.prefill(tokens[start : start + 128], start, pages, 0, greedy)
+        sampled = first_token(runner, tokens, pages, 0, greedy)
         found.append(sampled.read()[0].alternatives)
     assert found[0] != found[1]

@@ -12,6 +12,7 @@ from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner, Sampled
 from pantheon.engine.runner.buckets import PREFILL_CHUNK, decode_batches
 from tests.engine.model.forward import open_model
+from tests.engine.runner.first_token import first_token
 from tests.golden import golden_arrays, golden_file, golden_json, smollm2_file
 
 _GREEDY = RowSampling(0.0, 1.0, 0, 0)
@@ -56,11 +57,7 @@ def _continue(runner: Runner, prompt: list[int], count: int, chunks: list[int]) 
     """Greedy continuation of one prompt in row 1, on pages that are neither first nor in order."""
     pages = list(range(15, 7, -1))
     runner.load_state(1, None)
-    start = 0
-    for size in chunks:
-        sampled = runner.prefill(prompt[start : start + size], start, pages, 1, _GREEDY)
-        start += size
-    tokens = _ids(sampled)
+    tokens = _ids(first_token(runner, prompt, pages, 1, _GREEDY, chunks=chunks))
     for position in range(len(prompt), len(prompt) + count - 1):
         tokens += _ids(runner.decode([1], [position], [pages], [_GREEDY]))
     return tokens
@@ -109,7 +106,7 @@ def test_rows_decode_together_as_they_do_alone() -> None:
     tables = [list(range(row * 8, row * 8 + 8)) for row in range(3)]
     lengths = [48, 20, 48]
     for row, length in enumerate(lengths):
-        first = _ids(runner.prefill(prompt[:length], 0, tables[row], row, _GREEDY))[0]
+        first = _ids(first_token(runner, prompt[:length], tables[row], row, _GREEDY))[0]
         if row == 0:
             tokens = [first]
     for step in range(23):
@@ -149,11 +146,7 @@ def test_smollm2_equals_the_float32_reference() -> None:
         prompt = reference["ids"]
         chunks = [32, len(prompt) - 32] if len(prompt) > 32 else [len(prompt)]
         pages = list(range(8))
-        start = 0
-        for size in chunks:
-            sampled = runner.prefill(prompt[start : start + size], start, pages, 0, _GREEDY)
-            start += size
-        tokens = _ids(sampled)
+        tokens = _ids(first_token(runner, prompt, pages, 0, _GREEDY, chunks=chunks))
         for position in range(len(prompt), len(prompt) + 63):
             tokens += _ids(runner.decode([0], [position], [pages], [_GREEDY]))
         assert tokens == reference["hf_greedy"]
@@ -183,7 +176,7 @@ def test_a_row_comes_out_the_same_in_a_batch_of_any_size(name: str) -> None:
     prompt = np.random.default_rng(5).integers(0, 500, 90).tolist()
     pages = [[8 * row + at for at in range(2)] for row in range(8)]
     for row in range(8):
-        runner.prefill(prompt[: 90 - 9 * row], 0, pages[row], row, _GREEDY).read()
+        first_token(runner, prompt[: 90 - 9 * row], pages[row], row, _GREEDY).read()
     sampling = RowSampling(0.0, 1.0, 0, 0, top_logprobs=20)
     for row in range(8):
         found = []
@@ -231,10 +224,11 @@ def test_keys_and_values_do_not_depend_on_where_a_prompt_is_cut(
         runner.reset()
         start = 0
         for size in chunks:
-            sampled = runner.prefill(prompt[start : start + size], start, pages, 1, sampling).read()
+            runner.prefill(prompt[start : start + size], start, pages, 1)
             start += size
         contents.append([np.array(part) for page in pages for part in runner.read_page(page)])
-        ends.append(sampled)
+        fed = runner.decode([1], [start - 1], [pages], [sampling], fed=prompt[-1:])
+        ends.append(fed.read())
     for content, end in zip(contents[1:], ends[1:], strict=True):
         assert end == ends[0]
         for part, expected in zip(content, contents[0], strict=True):
@@ -246,7 +240,7 @@ def test_a_page_is_read_copied_and_written_whole() -> None:
     golden = golden_arrays("models/llama-smollm.npz")
     runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
     prompt = golden["ids"].tolist()
-    first = _ids(runner.prefill(prompt, 0, [2], 0, _GREEDY))
+    first = _ids(first_token(runner, prompt, [2], 0, _GREEDY))
     runner.copy_page(2, 5)
     content = [np.array(part) for part in runner.read_page(2)]
     assert [part.shape for part in content] == [part.shape for part in runner.empty_page()]
@@ -255,7 +249,8 @@ def test_a_page_is_read_copied_and_written_whole() -> None:
     runner.write_page(7, content)
     for part, expected in zip(runner.read_page(7), content, strict=True):
         np.testing.assert_array_equal(part, expected)
-    again = _ids(runner.prefill(prompt[-1:], len(prompt) - 1, [7], 2, _GREEDY))
+    fed = runner.decode([2], [len(prompt) - 1], [[7]], [_GREEDY], fed=prompt[-1:])
+    again = _ids(fed)
     runner.copy_page(7, 1)
     for step in range(23):
         again += _ids(runner.decode([2], [len(prompt) + step], [[1]], [_GREEDY]))
@@ -267,8 +262,8 @@ def test_padding_rows_write_nothing() -> None:
     golden = golden_arrays("models/llama-minicpm5.npz")
     runner = _compiled(golden_file("models/llama-minicpm5-f32.gguf"))
     prompt = golden["ids"].tolist()
-    tokens = _ids(runner.prefill(prompt, 0, [0, 1], 0, _GREEDY))
-    runner.prefill(prompt[:5], 0, [2, 3], 1, _GREEDY).read()
+    tokens = _ids(first_token(runner, prompt, [0, 1], 0, _GREEDY))
+    first_token(runner, prompt[:5], [2, 3], 1, _GREEDY).read()
     runner.decode([1, 2], [5, 0], [[2, 3], [4]], [_GREEDY] * 2).read()
     for position in range(48, 48 + 23):
         tokens += _ids(runner.decode([0], [position], [[0, 1]], [_GREEDY]))
@@ -280,7 +275,7 @@ def test_logprobs_are_the_log_softmax_of_the_reference_logits() -> None:
     golden = golden_arrays("models/llama-smollm.npz")
     runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
     wanted = RowSampling(0.0, 1.0, 0, 0, top_logprobs=5)
-    (token,) = runner.prefill(golden["ids"].tolist(), 0, [0], 0, wanted).read()
+    (token,) = first_token(runner, golden["ids"].tolist(), [0], 0, wanted).read()
     logits = golden["logits"][-1].astype(np.float64)
     expected = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
     best = np.argsort(-expected)[:5]
@@ -294,7 +289,7 @@ def test_logprobs_come_for_the_rows_that_want_them() -> None:
     golden = golden_arrays("models/llama-smollm.npz")
     runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
     for row in range(2):
-        runner.prefill(golden["ids"].tolist(), 0, [row], row, _GREEDY).read()
+        first_token(runner, golden["ids"].tolist(), [row], row, _GREEDY).read()
     wanted = RowSampling(0.0, 1.0, 0, 0, top_logprobs=0)
     tokens = runner.decode([0, 1], [48, 48], [[0], [1]], [_GREEDY, wanted]).read()
     assert [token.logprob is None for token in tokens] == [True, False]
@@ -308,10 +303,10 @@ def test_a_bias_holds_for_its_sequence_and_not_for_the_next_in_its_row() -> None
     prompt, best = golden["ids"].tolist(), int(golden["greedy"][0])
     biased = RowSampling(0.0, 1.0, 0, 0, logit_bias=((7, 100.0), (10**9, 100.0), (-1, 100.0)))
     runner.start_row(0, biased)
-    assert _ids(runner.prefill(prompt, 0, [0], 0, biased)) == [7]
+    assert _ids(first_token(runner, prompt, [0], 0, biased)) == [7]
     assert _ids(runner.decode([0], [48], [[0]], [biased])) == [7]
     runner.start_row(0, _GREEDY)
-    assert _ids(runner.prefill(prompt, 0, [0], 0, _GREEDY)) == [best]
+    assert _ids(first_token(runner, prompt, [0], 0, _GREEDY)) == [best]
 
 
 def test_a_bias_of_minus_100_on_all_but_one_token_leaves_that_one() -> None:
@@ -320,7 +315,7 @@ def test_a_bias_of_minus_100_on_all_but_one_token_leaves_that_one() -> None:
     pairs = tuple((token, -100.0) for token in range(1024) if token != 9)
     only = RowSampling(1.0, 1.0, 0, 3, logit_bias=pairs)
     runner.start_row(1, only)
-    assert _ids(runner.prefill(golden["ids"].tolist(), 0, [0], 1, only)) == [9]
+    assert _ids(first_token(runner, golden["ids"].tolist(), [0], 1, only)) == [9]
 
 
 def test_a_mask_outranks_a_bias() -> None:
@@ -331,7 +326,7 @@ def test_a_mask_outranks_a_bias() -> None:
     mask = np.zeros(24, np.uint32)
     mask[40 // 32] = 1 << (40 % 32)
     runner.start_row(0, biased)
-    sampled = runner.prefill(golden["ids"].tolist(), 0, [0], 0, biased, mask)
+    sampled = first_token(runner, golden["ids"].tolist(), [0], 0, biased, mask)
     assert _ids(sampled) == [40]
     following = runner.decode([0], [48], [[0]], [biased], [mask])
     assert _ids(following) == [40]
@@ -358,7 +353,7 @@ def test_penalties_count_the_answer_and_not_the_prompt() -> None:
             logit_bias=pairs,
         )
         runner.start_row(0, row)
-        tokens = _ids(runner.prefill(prompt, 0, [0], 0, row))
+        tokens = _ids(first_token(runner, prompt, [0], 0, row))
         for step in range(count - 1):
             tokens += _ids(runner.decode([0], [40 + step], [[0]], [row]))
         return tokens
@@ -373,7 +368,7 @@ def test_scores_that_are_no_numbers_are_said_to_be_none() -> None:
     """A page may hold anything; an answer made of it must fail and not look empty."""
     runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
     prompt = golden_arrays("models/llama-smollm.npz")["ids"].tolist()
-    (sound,) = runner.prefill(prompt, 0, [0], 0, _GREEDY).read()
+    (sound,) = first_token(runner, prompt, [0], 0, _GREEDY).read()
     assert sound.finite
     runner.write_page(0, [np.full_like(part, np.nan) for part in runner.empty_page()])
     for sampling in (_GREEDY, RowSampling(0.0, 1.0, 0, 0, top_logprobs=1)):

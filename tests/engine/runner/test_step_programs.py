@@ -10,6 +10,7 @@ from pantheon.engine.programs import PrivateFolder, ProgramStore, environment_di
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner
 from tests.engine.model.forward import open_model
+from tests.engine.runner.first_token import first_token
 from tests.golden import golden_arrays, golden_file
 
 _GREEDY = RowSampling(0.0, 1.0, 0, 0)
@@ -32,7 +33,7 @@ def _runner(name: str, store: ProgramStore | None, *, pages: int = 16) -> tuple[
 def _greedy(runner: Runner, prompt: list[int], count: int) -> list[int]:
     pages = list(range(8))
     runner.load_state(0, None)
-    tokens = [token.id for token in runner.prefill(prompt, 0, pages, 0, _GREEDY).read()]
+    tokens = [token.id for token in first_token(runner, prompt, pages, 0, _GREEDY).read()]
     for position in range(len(prompt), len(prompt) + count - 1):
         step = runner.decode([0], [position], [pages], [_GREEDY])
         tokens += [token.id for token in step.read()]
