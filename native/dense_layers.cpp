@@ -35,6 +35,7 @@ void DenseLayers::run(const float* embeddings, const float* first_norm,
     // Behind the last layer nobody looks at the others.
     const TokenRange wanted = &layer == &layers.back() ? step_.wanted : step_.live;
     attend(layer, wanted);
+    if (wanted.count() == 0) break;
     add_and_norm(layer.feed_forward_norm, wanted);
     feed_forward(layer, wanted);
     add_and_norm(layer.next_norm, wanted);
@@ -51,6 +52,7 @@ void DenseLayers::attend(const DenseLayer& layer, TokenRange wanted) {
                    {layer.value, value_.data()}});
   for_rows(step_.live.first, step_.live.end, query_rows + 2 * shape_.key_rows(),
            [&](int64_t token) { place_heads(layer, token); });
+  if (wanted.count() == 0) return;
   Attention call = step_.attention;
   // As if the arrays began with the step's first token, of which those of padding are not touched.
   call.queries = turned_.data() - step_.live.first * query_rows;
