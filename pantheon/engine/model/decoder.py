@@ -42,6 +42,7 @@ def hidden_states(
     turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
     if isinstance(parameters.layers, DenseStack):
         return dense_stack(parameters.layers, config, turns, x, placement, cache)
+    assert parameters.output_norm is not None, "layers one by one are followed by their norm"
     return layer_by_layer(
         parameters.layers, parameters.output_norm, config, turns, x, placement, cache
     )

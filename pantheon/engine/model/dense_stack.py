@@ -24,6 +24,7 @@ def stacked(parameters: Parameters, config: ModelConfig) -> Parameters:
         return parameters
     if isinstance(parameters.layers, DenseStack):
         return parameters
+    assert parameters.output_norm is not None, "layers one by one are followed by their norm"
     norms = [*(layer.mixer_norm for layer in parameters.layers), parameters.output_norm]
     layers = [
         _dense_layer(layer, following)
@@ -33,7 +34,7 @@ def stacked(parameters: Parameters, config: ModelConfig) -> Parameters:
     if len(dense) != len(layers):
         return parameters
     stack = DenseStack.of(parameters.memory, norms[0], dense)
-    return parameters._replace(layers=stack, memory=None)
+    return parameters._replace(layers=stack, output_norm=None, memory=None)
 
 
 def dense_stack(

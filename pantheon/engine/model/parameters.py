@@ -36,6 +36,7 @@ class Parameters(NamedTuple):
 
     Attributes:
         layers: one by one, or as one call of the native kernels takes them.
+        output_norm: weight of the norm before the head; None where `layers` has it.
         head: the output matrix; that of `embedding` where the file ties them.
         frequencies: rotary frequencies, the file's own factors applied.
         memory: the matrices of all layers as one array, which shares their memory; None where they
@@ -44,7 +45,7 @@ class Parameters(NamedTuple):
 
     embedding: Weight
     layers: tuple[LayerParameters, ...] | DenseStack
-    output_norm: Float[Array, " hidden"]
+    output_norm: Float[Array, " hidden"] | None
     head: Weight
     frequencies: Float[Array, " pairs"]
     memory: UInt8[Array, " bytes"] | None = None

@@ -68,6 +68,7 @@ class Runner:
         self._config = config
         self._capacity = capacity
         self._parameters = stacked(parameters, config)
+        self._weight_bytes = held_bytes(self._parameters)
         self._architecture = architecture
         self._state = self._empty_state()
         self.traces = 0
@@ -80,8 +81,9 @@ class Runner:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all device arrays held."""
-        return held_bytes((self._parameters, self._state))
+        """Bytes of all device arrays held. For any thread: a step may be taking the state over."""
+        state = sum(int(array.nbytes) for array in jax.tree.leaves(self._state))
+        return self._weight_bytes + state
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""

@@ -135,11 +135,12 @@ class Scheduler:
         Args:
             draft: gives at most so many tokens that may follow a sequence's newest one. Of them
                 nothing is taken as done: see `accept`. A model with recurrent layers takes none.
-            drafts: how many are planned at most in all.
+            drafts: how many are planned at most in all; of rows that begin with this step each
+                takes the place of one.
         """
         self._admit()
-        self._begin_ready()
-        decode = tuple(self._plan_decode(draft, drafts))
+        begun = self._begin_ready()
+        decode = tuple(self._plan_decode(draft, max(drafts - begun, 0)))
         saves, self._saves = tuple(self._saves), []
         prefill = None
         if not decode:
@@ -267,17 +268,18 @@ class Scheduler:
             is_ready = sequence.computed == len(sequence.prompt) - 1
             (self._ready if is_ready else self._prefilling).append(sequence)
 
-    def _begin_ready(self) -> None:
-        """See `plan`. However many come and go meanwhile, nobody waits for more chunks than short
-        prompts in all rows have.
+    def _begin_ready(self) -> int:
+        """See `plan`; how many begin. However many come and go meanwhile, nobody waits for more
+        chunks than short prompts in all rows have.
         """
         if not self._ready:
             self._gathered = 0
-        elif self._gathered >= self._rows * _SHORT_PROMPT or not any(
-            map(self._is_short, self._prefilling)
-        ):
-            self._decoding += self._ready
-            self._ready = []
+        is_enough = self._gathered >= self._rows * _SHORT_PROMPT
+        if any(map(self._is_short, self._prefilling)) and not is_enough:
+            return 0
+        begun, self._ready = self._ready, []
+        self._decoding += begun
+        return len(begun)
 
     def _plan_start(self, sequence: Sequence) -> None:
         """Before anything of a sequence is planned."""

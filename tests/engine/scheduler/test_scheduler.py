@@ -206,6 +206,18 @@ def test_a_prompt_whose_last_token_alone_is_left_begins_at_once() -> None:
     assert [start.sequence for start in plan.starts] == [sequence]
 
 
+def test_rows_that_begin_take_the_places_of_drafts() -> None:
+    """Drafts are counted before it is known who begins: a step must not outgrow its batch."""
+    scheduler = _scheduler(rows=8, pages=400)
+    scheduler.submit(_sequence(prompt=1, limit=50))
+    _plan(scheduler)
+    for _ in range(7):
+        scheduler.submit(_sequence(prompt=1, limit=50))
+    plan = scheduler.plan(lambda sequence, most: tuple(range(most)), 8 - len(scheduler.decoding))
+    assert plan is not None
+    assert sum(1 + len(row.drafts) for row in plan.decode) == len(plan.decode) == 8
+
+
 def test_prompts_that_come_and_go_hold_nobody_up_for_long() -> None:
     """Clients that leave free their rows for others: the wait is bounded all the same."""
     scheduler = _scheduler(rows=2, pages=400)
