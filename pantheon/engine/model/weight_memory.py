@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, UInt8
 from numpy.typing import NDArray
 
-_ALIGNMENT: Final = 64
-"""Bytes; what XLA asks of an array on a CPU."""
+from pantheon.engine.kernels.packed_matmul import ALIGNMENT
 
 _HUGE_PAGE: Final = 2 << 20
 
@@ -50,7 +49,7 @@ class WeightMemory:
         if begin + size > len(self._memory):
             left = len(self._memory) - begin
             raise ValueError(f"expected at most {left} more bytes of weights, got {size}")
-        self._used += size + -size % _ALIGNMENT
+        self._used += size + -size % ALIGNMENT
         return self._memory[begin : begin + size].reshape(rows, columns), begin
 
     def array(self) -> UInt8[Array, " bytes"]:

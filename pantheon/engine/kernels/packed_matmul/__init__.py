@@ -8,6 +8,7 @@ other is tested against. `cases` are shared by tests and benchmarks.
 from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, Format
 from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
 from pantheon.engine.kernels.packed_matmul.layouts import (
+    ALIGNMENT,
     aligned,
     format_of,
     interleaved,
@@ -22,6 +23,7 @@ from pantheon.engine.kernels.packed_matmul.reference import (
 )
 
 __all__ = [
+    "ALIGNMENT",
     "BLOCK_ROWS",
     "PIECE_BYTES",
     "Format",

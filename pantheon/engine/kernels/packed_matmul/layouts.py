@@ -26,7 +26,7 @@ from pantheon.engine.kernels.packed_matmul.planes import (
     six_bits,
 )
 
-_ALIGNMENT: Final = 64
+ALIGNMENT: Final = 64
 """Bytes; what XLA asks of an array on a CPU."""
 
 _PART_VALUES: Final = 1 << 18
@@ -112,8 +112,8 @@ def _put(target: Packed, planes: list[Packed]) -> None:
 
 def aligned(rows: int, columns: int) -> Packed:
     """An array that `jax.device_put` takes over as it is; it would copy others."""
-    memory = np.empty(rows * columns + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    memory = np.empty(rows * columns + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + rows * columns].reshape(rows, columns)
 
 
