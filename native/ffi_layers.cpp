@@ -5,6 +5,8 @@
 #include "ffi_live.h"
 #include "ffi_packed.h"
 #include "ffi_pages.h"
+#include "processors.h"
+#include "thread_pool.h"
 
 namespace pantheon {
 namespace {
@@ -218,6 +220,7 @@ ffi::Error dense_layers(Matrix embeddings, Rotation turns, Table positions, Tabl
     if (error.failure()) return error;
     clear_padding(results->typed_data(), *found_wanted, tokens, hidden);
     if (step.live.count() == 0) return ffi::Error::Success();
+    const ProcessorScope scope(ThreadPool::of_process()->place_of_caller());
     DenseLayers(kernels, shape, step)
         .run(embeddings.typed_data(), first_norm, layers, results->typed_data());
     return ffi::Error::Success();

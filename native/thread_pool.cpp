@@ -1,13 +1,12 @@
 #include "thread_pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "float_mode.h"
+#include "processors.h"
 
 namespace pantheon {
 namespace {
@@ -17,24 +16,40 @@ constexpr std::chrono::microseconds kSpin{60};
 // Between two looks at the clock.
 constexpr int kLooks = 64;
 
-void pause_briefly() {
+using Clock = std::chrono::steady_clock;
+
+// Between two offers of the processor to others that want it.
+constexpr int kLooksBetweenOffers = 4;
+
+// An offer that was taken for so long was taken by one that computes, ...
+constexpr std::chrono::microseconds kLongTaken{2500};
+// ... which has its turn anyway, and is offered nothing for so long.
+constexpr std::chrono::milliseconds kNoOffers{100};
+
+// Passes the time between two looks for what a thread waits for. Threads that do a little now and
+// then, those that plan steps and write answers, so run while nothing is computed: otherwise they
+// would interrupt a thread in the middle of its piece, and all would wait for it.
+void pause_briefly(int look) {
+  static thread_local Clock::time_point next_offer{};
+  if (look % kLooksBetweenOffers == 0) {
+    const auto offered = Clock::now();
+    if (offered >= next_offer) {
+      std::this_thread::yield();
+      const auto back = Clock::now();
+      if (back - offered > kLongTaken) next_offer = back + kNoOffers;
+      return;
+    }
+  }
 #if defined(__x86_64__)
   __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
 #endif
-}
-
-int usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(CPU_COUNT(&set), 1);
-  return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
 }
 
 // The pool and its guard live as long as the process: its threads may run until the very end, and
 // nothing may be destroyed under them.
 struct ProcessPool {
+  // Of the thread that asks first, which computes nothing yet.
+  std::vector<int> processors = usable_processors();
   std::mutex guard;
   std::shared_ptr<ThreadPool> pool;
   int threads = 0;
@@ -47,9 +62,8 @@ ProcessPool& process() {
     process_pool = new ProcessPool;
     // A child begins anew. What it inherits, locks that nobody will open among it, is left alone.
     pthread_atfork(nullptr, nullptr, [] {
-      const int threads = process_pool->threads;
-      process_pool = new ProcessPool;
-      process_pool->threads = threads;
+      const ProcessPool& inherited = *process_pool;
+      process_pool = new ProcessPool{inherited.processors, {}, {}, inherited.threads};
     });
     return true;
   }();
@@ -67,7 +81,11 @@ std::shared_ptr<ThreadPool> ThreadPool::of_process() {
   ProcessPool& own = process();
   const std::lock_guard lock(own.guard);
   if (own.pool == nullptr) {
-    own.pool = std::make_shared<ThreadPool>(own.threads != 0 ? own.threads : usable_processors());
+    const int processors = static_cast<int>(own.processors.size());
+    const int threads = own.threads != 0 ? own.threads : processors;
+    // Where some are left over, other processes may count on them in the same way.
+    own.pool = threads == processors ? std::make_shared<ThreadPool>(own.processors)
+                                     : std::make_shared<ThreadPool>(threads);
   }
   return own.pool;
 }
@@ -79,7 +97,11 @@ void ThreadPool::set_threads(int threads) {
   own.pool.reset();
 }
 
-ThreadPool::ThreadPool(int threads) : shares_(threads), own_(std::make_unique<Threads>()) {
+ThreadPool::ThreadPool(int threads) : ThreadPool(std::vector<int>(threads, -1)) {}
+
+ThreadPool::ThreadPool(const std::vector<int>& processors)
+    : processors_(processors), shares_(processors.size()), own_(std::make_unique<Threads>()) {
+  const int threads = static_cast<int>(processors.size());
   for (int i = 0; i < threads; ++i) {
     workspaces_.push_back(std::make_unique<Workspace>());
     workspaces_.back()->thread = i;
@@ -99,6 +121,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::run_pieces(int64_t pieces, Call call, void* context) {
   const std::lock_guard caller(callers_);
+  const bool shared = pieces > 1 && threads() > 1;
+  const ProcessorScope scope(shared ? place_of_caller() : -1);
   const FloatMode mode;
   call_ = call;
   context_ = context;
@@ -106,7 +130,6 @@ void ThreadPool::run_pieces(int64_t pieces, Call call, void* context) {
     shares_[i].next.store(pieces * i / threads());
     shares_[i].end = pieces * (i + 1) / threads();
   }
-  const bool shared = pieces > 1 && threads() > 1;
   if (shared) {
     turn_.fetch_add(1);
     if (sleeping_.load() > 0) {
@@ -118,7 +141,7 @@ void ThreadPool::run_pieces(int64_t pieces, Call call, void* context) {
   claim_all(*workspaces_[0]);
   if (shared) {
     turn_.fetch_add(1);
-    while (inside_.load() != 0) pause_briefly();
+    for (int look = 1; inside_.load() != 0; ++look) pause_briefly(look);
   }
 }
 
@@ -133,6 +156,7 @@ void ThreadPool::claim_all(Workspace& workspace) {
 }
 
 void ThreadPool::serve(int index) {
+  stay_on(processors_[index]);
   const FloatMode mode;
   uint64_t seen = 0;
   while (wait_for_product(seen)) {
@@ -150,13 +174,13 @@ bool ThreadPool::wait_for_product(uint64_t seen) {
     const uint64_t turn = turn_.load();
     return turn != seen && turn % 2 == 1;
   };
-  const auto end = std::chrono::steady_clock::now() + kSpin;
+  const auto end = Clock::now() + kSpin;
   do {
-    for (int i = 0; i < kLooks; ++i) {
+    for (int look = 1; look <= kLooks; ++look) {
       if (is_new()) return true;
-      pause_briefly();
+      pause_briefly(look);
     }
-  } while (std::chrono::steady_clock::now() < end);
+  } while (Clock::now() < end);
   std::unique_lock lock(sleep_);
   sleeping_.fetch_add(1);
   wake_.wait(lock, [&] { return closing_ || is_new(); });

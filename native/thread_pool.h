@@ -19,7 +19,8 @@ namespace pantheon {
 // waiting holds nobody up, and one that comes late finds nothing left.
 //
 // Threads that have nothing to do look for work for some microseconds, in which the next product
-// of a step usually comes, and then sleep.
+// of a step usually comes, and then sleep. Where there is one for each processor they stay on them,
+// the caller too while its product is computed (see `ProcessorScope`).
 class ThreadPool {
  public:
   // The pool of this process, started by the first call. After a fork the child has its own: the
@@ -30,12 +31,20 @@ class ThreadPool {
   // process may use. A pool in use goes when its product is done.
   static void set_threads(int threads);
 
+  // Of threads that the system places as it likes.
   explicit ThreadPool(int threads);
+
+  // Of one thread for each of these processors; negative for any.
+  explicit ThreadPool(const std::vector<int>& processors);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(workspaces_.size()); }
+
+  // The processor on which a caller computes; negative for any. One that calls often in a row moves
+  // there once, by a `ProcessorScope` around its calls.
+  int place_of_caller() const { return processors_[0]; }
 
   // Calls `work(piece, workspace)` once for every piece and returns when all are done. `work` must
   // not throw. Each thread begins with neighbouring pieces of its own, so that what lies in a row
@@ -69,6 +78,7 @@ class ThreadPool {
   // The product that is computed. Written by the caller alone, while no thread is inside.
   Call call_ = nullptr;
   void* context_ = nullptr;
+  const std::vector<int> processors_;   // Of each thread; negative for any.
   std::vector<Share> shares_;
 
   // Even while nothing is computed; a thread enters only at the odd number it saw.

@@ -1,6 +1,7 @@
 // Scenes of the thread pool, one for each name on the command line; the exit status says how it
 // went. Built and run by test_thread_pool.py.
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "processors.h"
 #include "thread_pool.h"
 
 namespace {
@@ -116,6 +118,52 @@ bool the_process_ends_while_products_run() {
   return true;
 }
 
+cpu_set_t processors_of_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+
+// Each thread computes on the processor that is its own, the caller only meanwhile.
+bool threads_stay_on_their_processors() {
+  const std::vector<int> usable = pantheon::usable_processors();
+  const cpu_set_t before = processors_of_thread();
+  ThreadPool pool(usable);
+  std::atomic<bool> right{true};
+  const auto computes = [&] {
+    pool.run(1000, [&](int64_t, Workspace& workspace) {
+      if (sched_getcpu() != usable[workspace.thread]) right = false;
+    });
+  };
+  // Alone there is nobody to stand in each other's way.
+  if (usable.size() == 1) return true;
+  computes();
+  const cpu_set_t between = processors_of_thread();
+  if (!CPU_EQUAL(&before, &between)) return false;
+  {
+    const pantheon::ProcessorScope scope(usable[0]);
+    computes();
+    computes();
+    if (sched_getcpu() != usable[0]) return false;
+  }
+  const cpu_set_t after = processors_of_thread();
+  return right && CPU_EQUAL(&before, &after);
+}
+
+// The system refuses a processor that does not exist; then nothing has changed.
+bool a_refused_processor_changes_nothing() {
+  const cpu_set_t before = processors_of_thread();
+  {
+    const pantheon::ProcessorScope scope(CPU_SETSIZE - 1);
+    const cpu_set_t within = processors_of_thread();
+    if (!CPU_EQUAL(&before, &within)) return false;
+  }
+  ThreadPool pool(std::vector<int>{CPU_SETSIZE - 1, CPU_SETSIZE - 1});
+  const cpu_set_t after = processors_of_thread();
+  return all_once(pool, 100) && CPU_EQUAL(&before, &after);
+}
+
 struct Scene {
   const char* name;
   bool (*run)();
@@ -128,6 +176,8 @@ constexpr Scene kScenes[] = {
     {"a_pool_goes_while_its_threads_look_or_sleep", a_pool_goes_while_its_threads_look_or_sleep},
     {"the_number_of_threads_may_change_under_callers",
      the_number_of_threads_may_change_under_callers},
+    {"threads_stay_on_their_processors", threads_stay_on_their_processors},
+    {"a_refused_processor_changes_nothing", a_refused_processor_changes_nothing},
     {"a_forked_child_has_threads_of_its_own", a_forked_child_has_threads_of_its_own},
     {"the_process_ends_while_products_run", the_process_ends_while_products_run},
 };
