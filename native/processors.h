@@ -16,8 +16,8 @@ void stay_on(int processor);
 // Keeps the calling thread on one processor while the scope lasts: threads that compute together
 // and stand on processors of their own are never put on the same one, where they would wait for
 // each other in turns of the system's scheduler, milliseconds long. Measured on two cores with one
-// stream: the slowest hundredth of its gaps between tokens falls from 21 to 11 ms, and the median
-// from 10.6 to 9.3. Inside another such scope, and where the system refuses, nothing happens.
+// stream: the slowest hundredth of its gaps between tokens falls from 21 to 12 ms, and the median
+// from 10.6 to 9.6. Inside another such scope, and where the system refuses, nothing happens.
 class ProcessorScope {
  public:
   // Nothing happens where the number is negative.

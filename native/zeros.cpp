@@ -21,7 +21,7 @@ namespace pantheon {
 namespace {
 
 constexpr int64_t kHugePage = int64_t{2} << 20;
-constexpr int64_t kPieceBytes = 8 * kHugePage;  // Short, for the system holds a lock meanwhile.
+constexpr int64_t kPieceBytes = kHugePage;  // Short, for the system holds a lock meanwhile.
 constexpr int kLowestPriority = 19;
 #ifdef MADV_POPULATE_WRITE
 constexpr int kPopulate = MADV_POPULATE_WRITE;

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pantheon.engine.batches import holding
@@ -117,10 +116,10 @@ class Runner:
         )
         cache = ModelCache(kv, recurrent)
         history = RowHistory(
-            counts=jnp.zeros((rows, config.vocabulary), jnp.int32),
-            bias=jnp.zeros((rows, config.vocabulary), jnp.float32),
+            counts=_zeros((rows, config.vocabulary), np.int32),
+            bias=_zeros((rows, config.vocabulary), np.float32),
         )
-        return DeviceState(cache, jnp.zeros(rows, jnp.int32), history)
+        return DeviceState(cache, _zeros((rows,), np.int32), history)
 
     def compile(self, progress: Callable[[str], None], store: ProgramStore | None = None) -> None:
         """Compile every step, or load it from where an earlier start left it.
@@ -315,6 +314,11 @@ class Runner:
         step = self._steps[_decode_name(holding(len(rows), self.batches))]
         chosen, self._state = step(self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)
+
+
+def _zeros(shape: tuple[int, ...], dtype: type[np.number]) -> jax.Array:
+    """Zeros on the device, by no program that would have to be compiled first."""
+    return jax.device_put(np.zeros(shape, dtype), may_alias=False)
 
 
 def _decode_name(batch: int) -> str:
