@@ -17,6 +17,8 @@ using Matrix = ffi::Buffer<ffi::F32, 2>;
 using Parts = ffi::Buffer<ffi::F32, 3>;       // [tokens, parts, columns]
 using Heads = ffi::Buffer<ffi::F32, 4>;       // [rows, time, heads, head_dim]
 using Positions = ffi::Buffer<ffi::S32, 2>;   // [rows, time]
+using Places = ffi::Buffer<ffi::S32, 1>;
+using Truths = ffi::Buffer<ffi::PRED, 1>;
 using Rotation = ffi::Buffer<ffi::F32, 4>;    // [rows, time, 2, turned]: cosines, then sines.
 
 // Finds the kernels and the live ones of `tokens`, and calls `body(kernels, live)`.
@@ -149,6 +151,25 @@ ffi::Error rotate(Heads heads, Rotation rotation, Bounds bounds, ffi::Result<Hea
   });
 }
 
+ffi::Error largest(Matrix x, ffi::Result<Places> places, ffi::Result<Truths> finite,
+                   int64_t instruction_set) {
+  return guarded([&] {
+    const RowKernels* kernels = rows_for(static_cast<InstructionSet>(instruction_set));
+    if (kernels == nullptr) return invalid("an instruction set of this processor", instruction_set);
+    const int64_t rows = x.dimensions()[0], columns = x.dimensions()[1];
+    if (columns == 0) return invalid("a number in each row", columns);
+    if (places->dimensions()[0] != rows || finite->dimensions()[0] != rows) {
+      return invalid("results of so many rows", rows);
+    }
+    for_rows(0, rows, columns, [&](int64_t row) {
+      const Largest found = kernels->largest(x.typed_data() + row * columns, columns);
+      places->typed_data()[row] = static_cast<int32_t>(found.place);
+      finite->typed_data()[row] = found.all_finite;
+    });
+    return ffi::Error::Success();
+  });
+}
+
 }  // namespace
 }  // namespace pantheon
 
@@ -198,6 +219,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_rotate, pantheon::rotate,
                                   .Arg<pantheon::Bounds>()
                                   .Ret<pantheon::Heads>()
                                   .Attr<bool>("neighbours")
+                                  .Attr<int64_t>("instruction_set"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_largest, pantheon::largest,
+                              xla::ffi::Ffi::Bind()
+                                  .Arg<pantheon::Matrix>()
+                                  .Ret<pantheon::Places>()
+                                  .Ret<pantheon::Truths>()
                                   .Attr<int64_t>("instruction_set"));
 
 #pragma GCC visibility pop

@@ -19,6 +19,12 @@ struct Turn {
   float* results;           // As the heads.
 };
 
+// The first of the largest of some numbers. What is no number is passed over.
+struct Largest {
+  int64_t place;       // Of nothing but what is no number the first.
+  bool all_finite;     // Whether all are numbers, and the largest no infinity.
+};
+
 struct RowKernels {
   // `x / sqrt(mean(x^2) + epsilon) * weight`
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int64_t count,
@@ -29,6 +35,7 @@ struct RowKernels {
   // `gate / (1 + exp(-gate)) * up`
   void (*silu_product)(const float* gate, const float* up, int64_t count, float* result);
   void (*turn)(const Turn&);
+  Largest (*largest)(const float* x, int64_t count);
 };
 
 const RowKernels& portable_rows();

@@ -132,9 +132,52 @@ void turn(const Turn& of) {
   }
 }
 
+// Part after part, of which the first that holds the largest is searched again for its place.
+template <class Isa>
+Largest largest(const float* x, int64_t count) {
+  using Floats = typename Isa::Floats;
+  constexpr int64_t part = 1024;
+  constexpr int chains = 4;
+  constexpr float lowest = -__builtin_inff();
+  float best = lowest;
+  int64_t first = 0;
+  typename Isa::Integers odd = {};   // Set in lanes that met what is no number.
+  for (int64_t begin = 0; begin < count; begin += part) {
+    const int64_t end = begin + part < count ? begin + part : count;
+    Floats peaks[chains];
+    for (Floats& peak : peaks) peak = Isa::splat(lowest);
+    int64_t i = begin;
+    for (; i + chains * Isa::lanes <= end; i += chains * Isa::lanes) {
+#pragma GCC unroll 4
+      for (int chain = 0; chain < chains; ++chain) {
+        const auto values = Isa::template load<Floats>(x + i + chain * Isa::lanes);
+        odd |= values != values;
+        peaks[chain] = Isa::larger(values, peaks[chain]);
+      }
+    }
+    float peak = lowest;
+    for (; i < end; ++i) {
+      odd[0] |= x[i] != x[i];
+      peak = x[i] > peak ? x[i] : peak;
+    }
+    const Floats all =
+        Isa::larger(Isa::larger(peaks[0], peaks[1]), Isa::larger(peaks[2], peaks[3]));
+    for (int lane = 0; lane < Isa::lanes; ++lane) peak = all[lane] > peak ? all[lane] : peak;
+    if (peak > best) {
+      best = peak;
+      first = begin;
+    }
+  }
+  bool all_finite = __builtin_isfinite(best);
+  for (int lane = 0; lane < Isa::lanes; ++lane) all_finite = all_finite && odd[lane] == 0;
+  int64_t place = first;
+  while (place < count && x[place] != best) ++place;
+  return {place < count ? place : 0, all_finite};
+}
+
 template <class Isa>
 constexpr RowKernels rows_of() {
-  return {rms_norm<Isa>, add_rms_norm<Isa>, silu_product<Isa>, turn<Isa>};
+  return {rms_norm<Isa>, add_rms_norm<Isa>, silu_product<Isa>, turn<Isa>, largest<Isa>};
 }
 
 }  // namespace pantheon

@@ -1,5 +1,6 @@
 """The forward pass: configuration from metadata, parameters, pure functions over them."""
 
+from pantheon.engine.model.best_token import best_tokens
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.dense_stack import stacked
 from pantheon.engine.model.kv_cache import ModelCache
@@ -16,6 +17,7 @@ __all__ = [
     "Parameters",
     "WeightReader",
     "architecture_of",
+    "best_tokens",
     "computes_rows_alike",
     "native_missing",
     "stacked",

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt
 
+from pantheon.engine.model import best_tokens
 from pantheon.engine.row_sampling import RowSampling
 
 CANDIDATES: Final = 128
@@ -65,14 +66,9 @@ def batch_rows(
     return SamplingBatch(temperature, top_p, top_k, seed, position)  # type: ignore[arg-type]
 
 
-def best(logits: Float[Array, "batch vocabulary"]) -> Int[Array, " batch"]:
-    """The token with the largest logit of each row, the first of those that tie."""
-    return jnp.argmax(logits, axis=-1).astype(jnp.int32)
-
-
 def sample(logits: Float[Array, "batch vocabulary"], rows: SamplingBatch) -> Int[Array, " batch"]:
     """Choose a token for each row: temperature, then top-k, then top-p, then a draw."""
-    greedy = best(logits)
+    greedy, _ = best_tokens(logits)
     sampled = rows.temperature > 0
     wide = sampled & (rows.top_k > min(CANDIDATES, logits.shape[1]))
 

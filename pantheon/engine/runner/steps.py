@@ -9,11 +9,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from pantheon.engine.model import Architecture, ModelCache, ModelConfig, Parameters
+from pantheon.engine.model import (
+    Architecture,
+    ModelCache,
+    ModelConfig,
+    Parameters,
+    best_tokens,
+)
 from pantheon.engine.model.kv_cache import page_count, place
 from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
 from pantheon.engine.runner.logprobs import Logprobs, logprobs
-from pantheon.engine.runner.sampling import SamplingBatch, best, sample
+from pantheon.engine.runner.sampling import SamplingBatch, sample
 
 
 class DeviceState(NamedTuple):
@@ -77,8 +83,14 @@ def choose(
     logits: Float[Array, "batch vocabulary"],
     history: Callable[[], RowHistory],
     choice: ChoiceBatch,
+    *,
+    native: bool,
 ) -> Chosen:
-    """Choose each row's token. `history` looks up the rows' own, where anything changes logits."""
+    """Choose each row's token. `history` looks up the rows' own, where anything changes logits.
+
+    Args:
+        native: see `best_tokens`.
+    """
 
     def adjusted() -> Float[Array, "batch vocabulary"]:
         own = history()
@@ -90,9 +102,8 @@ def choose(
 
     # Greedy rows that nothing adjusts need one pass over the vocabulary, not several.
     plain = ~choice.adjusted & jnp.all(choice.sampling.temperature <= 0)
-    tokens = jax.lax.cond(plain, lambda: best(logits), chosen)
-    # The largest score: one that is no number makes it none, -inf of padding does not.
-    finite = jnp.isfinite(jnp.max(logits, axis=-1))
+    best, finite = best_tokens(logits, native=native)
+    tokens = jax.lax.cond(plain, lambda: best, chosen)
     return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted), finite)
 
 
@@ -197,6 +208,7 @@ def decode_step(
         logits,
         lambda: RowHistory(_with_drafts(counts[rows], tokens, before), history.bias[rows]),
         choice,
+        native=config.native,
     )
     alone = jnp.where(jnp.sum(same, axis=1) == 1, rows, padding)
     following = DeviceState(

@@ -170,6 +170,36 @@ def test_a_row_is_bitwise_the_same_alone_and_in_company(instruction_set: Instruc
         np.testing.assert_array_equal(alone, gated[own])
 
 
+@pytest.mark.parametrize("shape", [(1, 49152), (8, 1025), (3, 7), (2, 1), (1, 1024), (5, 5000)])
+@pytest.mark.parametrize("instruction_set", _SETS)
+def test_the_largest_is_the_first_of_those_that_tie(
+    instruction_set: InstructionSet, shape: tuple[int, int]
+) -> None:
+    """As numpy finds it, where many numbers are the same."""
+    x = np.floor(4 * _rows(11, *shape))
+    x[0] = -np.inf
+    x[0, -1] = -3
+    places, finite = row_wise.largest(jnp.asarray(x), instruction_set)
+    np.testing.assert_array_equal(places, x.argmax(axis=1))
+    assert np.all(finite)
+
+
+@pytest.mark.parametrize("place", [0, 5, 1023, 1030, 2000, 2046])
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+@pytest.mark.parametrize("instruction_set", _SETS)
+def test_a_row_with_what_is_no_number_is_not_finite(
+    instruction_set: InstructionSet, odd: float, place: int
+) -> None:
+    x = _rows(12, 3, 2047)
+    x[1, place] = odd
+    x[2] = -np.inf
+    places, finite = row_wise.largest(jnp.asarray(x), instruction_set)
+    assert finite.tolist() == [True, False, False]
+    assert places[0] == x[0].argmax()
+    assert 0 <= min(places.tolist())
+    assert max(places.tolist()) < 2047
+
+
 def test_a_rotation_of_more_dimensions_than_a_head_has_fails_the_step() -> None:
     with pytest.raises(jax.errors.JaxRuntimeError, match="expected an even part of 4"):
         jax.block_until_ready(

@@ -25,6 +25,7 @@ _OPERATIONS: Final = (
     "pantheon_silu_product",
     "pantheon_rotation",
     "pantheon_rotate",
+    "pantheon_largest",
     "pantheon_dense_layers",
 )
 

@@ -10,10 +10,11 @@ padding.
 
 from pantheon.engine.kernels.row_wise.native import (
     add_rms_norm,
+    largest,
     rms_norm,
     rotate,
     rotation,
     silu_product,
 )
 
-__all__ = ["add_rms_norm", "rms_norm", "rotate", "rotation", "silu_product"]
+__all__ = ["add_rms_norm", "largest", "rms_norm", "rotate", "rotation", "silu_product"]

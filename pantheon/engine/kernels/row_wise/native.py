@@ -7,7 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.kernels.native import InstructionSet
 
@@ -118,6 +118,21 @@ def rotate(
         instruction_set=np.int64(instruction_set),
     )
     return found
+
+
+def largest(
+    x: Float[Array, "batch columns"], instruction_set: InstructionSet = InstructionSet.BEST
+) -> tuple[Int[Array, " batch"], Bool[Array, " batch"]]:
+    """The first place of the largest number of each row, and whether that number is finite.
+
+    Where something is no number that is false, and the place means nothing.
+    """
+    batch = x.shape[0]
+    results = [jax.ShapeDtypeStruct((batch,), dtype) for dtype in (jnp.int32, jnp.bool_)]  # type: ignore[no-untyped-call]
+    places, finite = jax.ffi.ffi_call("pantheon_largest", results)(
+        x, instruction_set=np.int64(instruction_set)
+    )
+    return places, finite
 
 
 def _bounds(live: Int[Array, " bounds"] | None, tokens: int) -> Int[Array, " bounds"]:
