@@ -4,10 +4,14 @@
 #include <vector>
 
 #include "divided.h"
+#include "processors.h"
 #include "thread_pool.h"
 
 namespace pantheon {
 namespace {
+
+// Of weights, which take long enough for the caller to move to its own processor.
+constexpr int64_t kLongBytes = int64_t{4} << 20;
 
 constexpr int kPiecesOfThread = 12;   // So that one that is kept waiting has little to catch up.
 
@@ -71,16 +75,18 @@ void multiply(const ProductKernels& kernels, Activations& activations, const Pro
               int64_t count) {
   std::vector<Task> tasks;
   tasks.reserve(count);
-  int64_t blocks = 0;
+  int64_t blocks = 0, bytes = 0;
   for (const Product* product = products; product != products + count; ++product) {
     const PackedMatrix& matrix = product->matrix;
     const bool whole = kernels.in_whole && matrix.quantised && !is_plain(matrix.format);
     tasks.push_back({product, whole, whole ? activations.whole_for(matrix.format) : WholeRows{},
                      whole ? nullptr : activations.sums_for(matrix.format), blocks});
     blocks += matrix.block_count();
+    bytes += matrix.block_count() * matrix.block_bytes;
   }
   if (activations.rows() == 0 || blocks == 0) return;
   const std::shared_ptr<ThreadPool> pool = ThreadPool::of_process();
+  const ProcessorScope scope(bytes < kLongBytes ? -1 : pool->place_of_caller());
   const int64_t piece_blocks = std::max<int64_t>(blocks / (pool->threads() * kPiecesOfThread), 1);
   pool->run(ceiling(blocks, piece_blocks), [&](int64_t piece, Workspace& workspace) {
     const int64_t end = std::min((piece + 1) * piece_blocks, blocks);

@@ -8,10 +8,10 @@ namespace {
 
 thread_local bool inside_scope = false;
 
-cpu_set_t only(int processor) {
+cpu_set_t set_of(const std::vector<int>& processors) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(processor, &set);
+  for (const int processor : processors) CPU_SET(processor, &set);
   return set;
 }
 
@@ -33,19 +33,20 @@ std::vector<int> usable_processors() {
   return numbers;
 }
 
-void stay_on(int processor) {
-  if (processor < 0) return;
-  const cpu_set_t set = only(processor);
+void stay_on(const std::vector<int>& processors) {
+  const cpu_set_t set = set_of(processors);
   sched_setaffinity(0, sizeof set, &set);
 }
 
 ProcessorScope::ProcessorScope(int processor) {
   if (processor < 0 || inside_scope) return;
   if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-  const cpu_set_t set = only(processor);
+  const cpu_set_t set = set_of({processor});
   moved_ = sched_setaffinity(0, sizeof set, &set) == 0;
   inside_scope = moved_;
 }
+
+bool ProcessorScope::is_inside() { return inside_scope; }
 
 ProcessorScope::~ProcessorScope() {
   if (!moved_) return;

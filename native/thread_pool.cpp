@@ -121,15 +121,15 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::run_pieces(int64_t pieces, Call call, void* context) {
   const std::lock_guard caller(callers_);
-  const bool shared = pieces > 1 && threads() > 1;
-  const ProcessorScope scope(shared ? place_of_caller() : -1);
   const FloatMode mode;
+  placed_ = ProcessorScope::is_inside() && place_of_caller() >= 0;
   call_ = call;
   context_ = context;
   for (int i = 0; i < threads(); ++i) {
     shares_[i].next.store(pieces * i / threads());
     shares_[i].end = pieces * (i + 1) / threads();
   }
+  const bool shared = pieces > 1 && threads() > 1;
   if (shared) {
     turn_.fetch_add(1);
     if (sleeping_.load() > 0) {
@@ -156,14 +156,20 @@ void ThreadPool::claim_all(Workspace& workspace) {
 }
 
 void ThreadPool::serve(int index) {
-  stay_on(processors_[index]);
   const FloatMode mode;
   uint64_t seen = 0;
+  bool placed = false;
   while (wait_for_product(seen)) {
     // Either this thread is seen inside before the caller leaves, or it sees that he has.
     inside_.fetch_add(1);
     const uint64_t turn = turn_.load();
-    if (turn % 2 == 1) claim_all(*workspaces_[index]);
+    if (turn % 2 == 1) {
+      if (placed_ != placed) {
+        placed = placed_;
+        stay_on(placed ? std::vector<int>{processors_[index]} : processors_);
+      }
+      claim_all(*workspaces_[index]);
+    }
     inside_.fetch_sub(1);
     seen = turn;
   }

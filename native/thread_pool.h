@@ -19,8 +19,8 @@ namespace pantheon {
 // waiting holds nobody up, and one that comes late finds nothing left.
 //
 // Threads that have nothing to do look for work for some microseconds, in which the next product
-// of a step usually comes, and then sleep. Where there is one for each processor they stay on them,
-// the caller too while its product is computed (see `ProcessorScope`).
+// of a step usually comes, and then sleep. Where there is one for each processor they stay there
+// while a caller does (`ProcessorScope`).
 class ThreadPool {
  public:
   // The pool of this process, started by the first call. After a fork the child has its own: the
@@ -42,8 +42,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workspaces_.size()); }
 
-  // The processor on which a caller computes; negative for any. One that calls often in a row moves
-  // there once, by a `ProcessorScope` around its calls.
+  // The processor that is left for the caller; negative for any. Whoever computes for long, in one
+  // call or in many, should stay there meanwhile (`ProcessorScope`).
   int place_of_caller() const { return processors_[0]; }
 
   // Calls `work(piece, workspace)` once for every piece and returns when all are done. `work` must
@@ -75,9 +75,11 @@ class ThreadPool {
   void serve(int index);
   bool wait_for_product(uint64_t seen);
 
-  // The product that is computed. Written by the caller alone, while no thread is inside.
+  // The product that is computed, and whether each thread stays on its processor. Written by the
+  // caller alone, while no thread is inside.
   Call call_ = nullptr;
   void* context_ = nullptr;
+  bool placed_ = false;
   const std::vector<int> processors_;   // Of each thread; negative for any.
   std::vector<Share> shares_;
 

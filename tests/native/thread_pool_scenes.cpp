@@ -136,13 +136,9 @@ bool threads_stay_on_their_processors() {
       if (sched_getcpu() != usable[workspace.thread]) right = false;
     });
   };
-  // Alone there is nobody to stand in each other's way.
-  if (usable.size() == 1) return true;
-  computes();
-  const cpu_set_t between = processors_of_thread();
-  if (!CPU_EQUAL(&before, &between)) return false;
   {
-    const pantheon::ProcessorScope scope(usable[0]);
+    const pantheon::ProcessorScope scope(pool.place_of_caller());
+    const pantheon::ProcessorScope inner(usable.back());
     computes();
     computes();
     if (sched_getcpu() != usable[0]) return false;
