@@ -1,4 +1,4 @@
-"""From rows as GGUF packs them to the interleaved layout, bit for bit.
+"""From rows as GGUF packs them to the interleaved layout, bit for bit, in numpy.
 
 Nothing is rounded: codes and scales are put elsewhere. Beside the layout, what is made of a
 matrix at a time takes a few megabytes for each thread.
