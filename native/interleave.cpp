@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "divided.h"
-#include "instruction_sets.h"
 #include "thread_pool.h"
 
 namespace pantheon {
@@ -17,23 +16,6 @@ namespace {
 constexpr int64_t kPartValues = int64_t{1} << 18;
 
 constexpr int64_t kPage = 4096;
-
-const RowSources* sources_for(InstructionSet set) {
-  if (kernels_for(set).floats == nullptr) return nullptr;
-  if (set == InstructionSet::best) set = best_instruction_set();
-#if defined(__x86_64__)
-  // Larger vectors would not bring the words of rows together sooner.
-  if (set != InstructionSet::portable) return &avx2_sources();
-#endif
-  return &portable_sources();
-}
-
-const RowSource* source_named(const RowSources& sources, const std::string& name) {
-  const auto* end = sources.all + kRowSources;
-  const auto* found =
-      std::find_if(sources.all, end, [&](const RowSource& one) { return name == one.name; });
-  return found == end ? nullptr : found;
-}
 
 // What is interleaved, and where to.
 struct Task {
@@ -91,18 +73,12 @@ struct Request {
   int64_t columns;
   uint8_t* out;
   int64_t out_bytes;
-  InstructionSet set;
 };
 
 // Says what is wrong with a request; else does what it asks for, and says nothing.
 std::string checked_interleave(const Request& from) {
-  const RowSources* sources = sources_for(from.set);
-  if (sources == nullptr) {
-    return "expected an instruction set of this processor, got " +
-           std::to_string(static_cast<int64_t>(from.set));
-  }
   const std::string name = from.source == nullptr ? "" : from.source;
-  const RowSource* source = source_named(*sources, name);
+  const RowSource* source = row_source(name.c_str());
   if (source == nullptr) return "expected a type that is interleaved, got '" + name + "'";
   if (from.columns <= 0 || from.columns % source->columns != 0) {
     return "columns of " + name + ": expected a multiple of " + std::to_string(source->columns) +
@@ -142,18 +118,17 @@ std::string checked_interleave(const Request& from) {
 extern "C" {
 
 bool pantheon_has_source(const char* name) {
-  return pantheon::source_named(pantheon::portable_sources(), name) != nullptr;
+  return pantheon::row_source(name) != nullptr;
 }
 
 // False, with what is wrong in `error`, where it cannot be done.
 bool pantheon_interleave(const char* source, const uint8_t* packed, int64_t packed_bytes,
                          int64_t rows, int64_t columns, uint8_t* out, int64_t out_bytes,
-                         int64_t instruction_set, char* error, int64_t error_bytes) {
+                         char* error, int64_t error_bytes) {
   std::string found;
   try {
     found = pantheon::checked_interleave({source, packed, packed_bytes, rows, columns, out,
-                                          out_bytes,
-                                          static_cast<pantheon::InstructionSet>(instruction_set)});
+                                          out_bytes});
   } catch (const std::exception& thrown) {
     found = thrown.what();
   }

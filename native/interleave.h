@@ -26,13 +26,7 @@ struct RowSource {
   void (*interleave)(const RowBlock&);
 };
 
-inline constexpr int kRowSources = 20;
-
-struct RowSources {
-  RowSource all[kRowSources];
-};
-
-const RowSources& portable_sources();
-const RowSources& avx2_sources();
+// That of a type; null where there is none.
+const RowSource* row_source(const char* name);
 
 }  // namespace pantheon

@@ -1,40 +1,36 @@
 // The types of 256 columns: what is where in a block (ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 
-#include "interleave_sources.h"
+#include "interleave_short_sources.h"
 
 namespace pantheon {
 
 // Codes of 2 bits: four steps share 32 octets.
-template <class Isa>
 [[gnu::always_inline]] inline auto two_bits(const RowWords* codes, int step) {
   return [codes = codes + step / 4 * 8, shift = step % 4 * 2](int k, int v) {
-    return (Planes<Isa>::load(codes[k], v) >> shift) & 0x03030303u;
+    return (Planes::load(codes[k], v) >> shift) & 0x03030303u;
   };
 }
 
 // Codes of 4 bits: two steps share 32 octets.
-template <class Isa>
 [[gnu::always_inline]] inline auto nibble_steps(const RowWords* codes, int step) {
   return [codes = codes + step / 2 * 8, shift = step % 2 * 4](int k, int v) {
-    return (Planes<Isa>::load(codes[k], v) >> shift) & kNibbles;
+    return (Planes::load(codes[k], v) >> shift) & kNibbles;
   };
 }
 
 // One bit of each code: octet c has those of column c of all steps. At a place of the code.
-template <class Isa>
 [[gnu::always_inline]] inline auto bits_of_step(const RowWords* octets, int step, int place) {
   return [=](int k, int v) {
-    return ((Planes<Isa>::load(octets[k], v) >> step) & 0x01010101u) << place;
+    return ((Planes::load(octets[k], v) >> step) & 0x01010101u) << place;
   };
 }
 
 // Two octets of a step out of words that have those of all steps.
-template <class Isa>
-void put_two_octets(uint8_t* planes, const RowWords* words, int step) {
+inline void put_two_octets(uint8_t* planes, const RowWords* words, int step) {
   const int shift = step % 2 * 16;
-  Planes<Isa>::octets(planes, words[step / 2], shift);
-  Planes<Isa>::octets(planes + kOctetPlane, words[step / 2], shift + 8);
+  Planes::octets(planes, words[step / 2], shift);
+  Planes::octets(planes + kOctetPlane, words[step / 2], shift + 8);
 }
 
 // Writes the steps of a span: `write_step(step, where)`.
@@ -47,21 +43,19 @@ template <class Source, class Write>
 }
 
 struct Q2KRows : SpanBlocks<Format::q2_k, 84, 21> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[20], 0);
-    Planes<Isa>::halves(span + kHalfPlane, words[20], 16);
+    Planes::halves(span, words[20], 0);
+    Planes::halves(span + kHalfPlane, words[20], 16);
     for_steps<Q2KRows>(span, [=](int step, uint8_t* to) {
-      put_two_octets<Isa>(to, words, step);
-      Planes<Isa>::template fields<2>(to + 2 * kOctetPlane, two_bits<Isa>(words + 4, step));
+      put_two_octets(to, words, step);
+      Planes::fields<2>(to + 2 * kOctetPlane, two_bits(words + 4, step));
     });
   }
 };
 
 struct Q3KRows : SpanBlocks<Format::q3_k, 110, 27, 0, 108> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[kHalf], 0);
+    Planes::halves(span, words[kHalf], 0);
     // Four bits of each of the sixteen scales, then the upper two.
     alignas(64) RowWords scales[4];
     for (int i = 0; i < 4; ++i) {
@@ -73,10 +67,10 @@ struct Q3KRows : SpanBlocks<Format::q3_k, 110, 27, 0, 108> {
       }
     }
     for_steps<Q3KRows>(span, [=, &scales](int step, uint8_t* to) {
-      put_two_octets<Isa>(to, scales, step);
-      Planes<Isa>::template odd_bits<3>(
-          to + 2 * kOctetPlane, [low = two_bits<Isa>(words + 8, step),
-                                 high = bits_of_step<Isa>(words, step, 2)](int k, int v) {
+      put_two_octets(to, scales, step);
+      Planes::odd_bits<3>(
+          to + 2 * kOctetPlane, [low = two_bits(words + 8, step),
+                                 high = bits_of_step(words, step, 2)](int k, int v) {
             return low(k, v) | high(k, v);
           });
     });
@@ -84,7 +78,7 @@ struct Q3KRows : SpanBlocks<Format::q3_k, 110, 27, 0, 108> {
 };
 
 // Scales and minima of six bits for eight steps, in three words: two planes for each step.
-template <class Isa, class Source>
+template <class Source>
 void put_scales_and_minima(const RowWords* words, uint8_t* span) {
   alignas(64) RowWords scales[2], minima[2];
   for (int row = 0; row < kBlockRows; ++row) {
@@ -95,33 +89,31 @@ void put_scales_and_minima(const RowWords* words, uint8_t* span) {
     minima[1][row] = ((rest >> 4) & kNibbles) | ((b >> 2) & 0x30303030u);
   }
   for_steps<Source>(span, [&](int step, uint8_t* to) {
-    Planes<Isa>::octets(to, scales[step / 4], step % 4 * 8);
-    Planes<Isa>::octets(to + kOctetPlane, minima[step / 4], step % 4 * 8);
+    Planes::octets(to, scales[step / 4], step % 4 * 8);
+    Planes::octets(to + kOctetPlane, minima[step / 4], step % 4 * 8);
   });
 }
 
 struct Q4KRows : SpanBlocks<Format::q4_k, 144, 36> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[0], 0);
-    Planes<Isa>::halves(span + kHalfPlane, words[0], 16);
-    put_scales_and_minima<Isa, Q4KRows>(words + 1, span);
+    Planes::halves(span, words[0], 0);
+    Planes::halves(span + kHalfPlane, words[0], 16);
+    put_scales_and_minima<Q4KRows>(words + 1, span);
     for_steps<Q4KRows>(span, [=](int step, uint8_t* to) {
-      Planes<Isa>::template fields<4>(to + 2 * kOctetPlane, nibble_steps<Isa>(words + 4, step));
+      Planes::fields<4>(to + 2 * kOctetPlane, nibble_steps(words + 4, step));
     });
   }
 };
 
 struct Q5KRows : SpanBlocks<Format::q5_k, 176, 44> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[0], 0);
-    Planes<Isa>::halves(span + kHalfPlane, words[0], 16);
-    put_scales_and_minima<Isa, Q5KRows>(words + 1, span);
+    Planes::halves(span, words[0], 0);
+    Planes::halves(span + kHalfPlane, words[0], 16);
+    put_scales_and_minima<Q5KRows>(words + 1, span);
     for_steps<Q5KRows>(span, [=](int step, uint8_t* to) {
-      Planes<Isa>::template odd_bits<5>(
-          to + 2 * kOctetPlane, [low = nibble_steps<Isa>(words + 12, step),
-                                 high = bits_of_step<Isa>(words + 4, step, 4)](int k, int v) {
+      Planes::odd_bits<5>(
+          to + 2 * kOctetPlane, [low = nibble_steps(words + 12, step),
+                                 high = bits_of_step(words + 4, step, 4)](int k, int v) {
             return low(k, v) | high(k, v);
           });
     });
@@ -129,17 +121,16 @@ struct Q5KRows : SpanBlocks<Format::q5_k, 176, 44> {
 };
 
 struct Q6KRows : SpanBlocks<Format::q6_k, 210, 52, 0, 208> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[kHalf], 0);
+    Planes::halves(span, words[kHalf], 0);
     for_steps<Q6KRows>(span, [=](int step, uint8_t* to) {
-      put_two_octets<Isa>(to, words + 48, step);
+      put_two_octets(to, words + 48, step);
       const RowWords* low = words + step / 4 * 16 + step % 2 * 8;
       const int shift = step % 4 / 2 * 4;
-      Planes<Isa>::six_bits(
+      Planes::six_bits(
           to + 2 * kOctetPlane,
-          [=, high = two_bits<Isa>(words + 32, step)](int k, int v) {
-            return ((Planes<Isa>::load(low[k], v) >> shift) & kNibbles) | high(k, v) << 4;
+          [=, high = two_bits(words + 32, step)](int k, int v) {
+            return ((Planes::load(low[k], v) >> shift) & kNibbles) | high(k, v) << 4;
           });
     });
   }

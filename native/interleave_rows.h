@@ -19,7 +19,6 @@ struct SpanBlocks {
   static constexpr int kWords = WordCount + (HalfAt >= 0 ? 1 : 0);
   static_assert(WordsAt + 4 * WordCount <= Bytes && HalfAt + 2 <= Bytes);
 
-  template <class Isa>
   static void gather(const RowBlock& of, int64_t index, RowWords* words) {
     for (int row = 0; row < kBlockRows; ++row) {
       const uint8_t* block = of.rows[row] + index * Bytes;
@@ -35,14 +34,14 @@ struct SpanBlocks {
   }
 };
 
-template <class Isa, class Source>
+template <class Source>
 void interleave_rows(const RowBlock& of) {
   constexpr int columns = Source::kSteps * kStepColumns;
   constexpr int64_t bytes = bytes_of_block(Source::kFormat, columns);
   alignas(64) RowWords words[Source::kWords];
   for (int64_t i = 0; i < of.columns / columns; ++i) {
-    Source::template gather<Isa>(of, i, words);
-    Source::template write<Isa>(words, of.block + i * bytes);
+    Source::gather(of, i, words);
+    Source::write(words, of.block + i * bytes);
   }
 }
 

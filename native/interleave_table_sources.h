@@ -6,9 +6,8 @@
 namespace pantheon {
 
 struct Iq4XsRows : SpanBlocks<Format::iq4_xs, 136, 34> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[0], 0);
+    Planes::halves(span, words[0], 0);
     for_steps<Iq4XsRows>(span, [=](int step, uint8_t* to) {
       alignas(64) RowWords scales;
       for (int row = 0; row < kBlockRows; ++row) {
@@ -16,8 +15,8 @@ struct Iq4XsRows : SpanBlocks<Format::iq4_xs, 136, 34> {
         const uint32_t high = (words[0][row] >> (16 + 2 * step)) & 3u;
         scales[row] = (low | high << 4) - 32u;
       }
-      Planes<Isa>::octets(to, scales, 0);
-      Planes<Isa>::template fields<4>(to + kOctetPlane, nibbles<Isa>(words + 2 + 4 * step));
+      Planes::octets(to, scales, 0);
+      Planes::fields<4>(to + kOctetPlane, nibbles(words + 2 + 4 * step));
     });
   }
 };
@@ -25,25 +24,23 @@ struct Iq4XsRows : SpanBlocks<Format::iq4_xs, 136, 34> {
 // Five codes of base three in an octet, read from the top by products with powers of three: 32
 // octets have those of five steps, 16 those of five halves of steps, and 4 the last 16 codes.
 struct Tq10Rows : SpanBlocks<Format::ternary, 54, 13, 0, 52> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[kHalf], 0);
+    Planes::halves(span, words[kHalf], 0);
     for_steps<Tq10Rows>(span, [=](int step, uint8_t* to) {
-      Planes<Isa>::template fields<2>(to, [=](int k, int v) {
-        if (step < 5) return digits<Isa>(words[k], v, step);
+      Planes::fields<2>(to, [=](int k, int v) {
+        if (step < 5) return digits(words[k], v, step);
         const int half = (step - 5) * 2 + k / 4;
-        if (half < 5) return digits<Isa>(words[8 + k % 4], v, half);
-        return digits<Isa>(words[12], v, k % 4);
+        if (half < 5) return digits(words[8 + k % 4], v, half);
+        return digits(words[12], v, k % 4);
       });
     });
   }
 
   // The digits of a place from the four octets of each word.
-  template <class Isa>
-  [[gnu::always_inline]] static auto digits(const RowWords& of, int v, int place) {
+  [[gnu::always_inline]] static Planes::Words digits(const RowWords& of, int v, int place) {
     constexpr uint32_t powers[] = {1, 3, 9, 27, 81};
     constexpr uint32_t even = 0x00ff00ffu;
-    const auto word = Planes<Isa>::load(of, v);
+    const auto word = Planes::load(of, v);
     const auto digit = [power = powers[place]](auto octets) {
       return ((((octets * power) & even) * 3u) >> 8) & even;
     };
@@ -52,11 +49,10 @@ struct Tq10Rows : SpanBlocks<Format::ternary, 54, 13, 0, 52> {
 };
 
 struct Tq20Rows : SpanBlocks<Format::ternary, 66, 16, 0, 64> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[kHalf], 0);
+    Planes::halves(span, words[kHalf], 0);
     for_steps<Tq20Rows>(span, [=](int step, uint8_t* to) {
-      Planes<Isa>::template fields<2>(to, two_bits<Isa>(words, step));
+      Planes::fields<2>(to, two_bits(words, step));
     });
   }
 };
@@ -64,7 +60,6 @@ struct Tq20Rows : SpanBlocks<Format::ternary, 66, 16, 0, 64> {
 inline constexpr uint32_t kMagnitudes = 0x77777777u;   // Of floats of four bits; 8 is the sign.
 
 struct Mxfp4Rows : SpanBlocks<Format::mxfp4, 17, 4, 1, 0> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
     alignas(64) RowWords exponents;
     for (int row = 0; row < kBlockRows; ++row) {
@@ -72,15 +67,14 @@ struct Mxfp4Rows : SpanBlocks<Format::mxfp4, 17, 4, 1, 0> {
       // Zeros need no scale; a large one would cost their neighbours digits.
       exponents[row] = (all & kMagnitudes) != 0 ? words[kHalf][row] : 0;
     }
-    Planes<Isa>::octets(span, exponents, 0);
-    Planes<Isa>::template fields<4>(span + kOctetPlane, nibbles<Isa>(words));
+    Planes::octets(span, exponents, 0);
+    Planes::fields<4>(span + kOctetPlane, nibbles(words));
   }
 };
 
 struct Nvfp4Rows : SpanBlocks<Format::nvfp4, 36, 9> {
   static constexpr int kSteps = 2;   // Whose scales stand together, in front of their codes.
 
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
     for_steps<Nvfp4Rows>(span, [=](int step, uint8_t* to) {
       for (int group = 0; group < 2; ++group) {
@@ -89,14 +83,14 @@ struct Nvfp4Rows : SpanBlocks<Format::nvfp4, 36, 9> {
         for (int row = 0; row < kBlockRows; ++row) {
           const bool zeros = ((codes[0][row] | codes[1][row]) & kMagnitudes) == 0;
           const uint32_t scale = (words[0][row] >> (16 * step + 8 * group)) & 255u;
-          scales[row] = zeros ? 0 : half_of<Isa>(scale);
+          scales[row] = zeros ? 0 : half_of(scale);
         }
-        Planes<Isa>::halves(to + group * kHalfPlane, scales, 0);
+        Planes::halves(to + group * kHalfPlane, scales, 0);
       }
-      Planes<Isa>::template fields<4>(
+      Planes::fields<4>(
           to + 2 * kHalfPlane,
-          [low = nibbles<Isa, 2>(words + 1 + 4 * step),
-           high = nibbles<Isa, 2>(words + 3 + 4 * step)](int k, int v) {
+          [low = nibbles<2>(words + 1 + 4 * step),
+           high = nibbles<2>(words + 3 + 4 * step)](int k, int v) {
             return k < 4 ? low(k, v) : high(k - 4, v);
           });
     });
@@ -104,7 +98,6 @@ struct Nvfp4Rows : SpanBlocks<Format::nvfp4, 36, 9> {
 
   // Half of an unsigned float of 4 bits of exponent and 3 of mantissa, in float16, where its
   // smallest values are normal. ggml reads the pattern of NaN as zero.
-  template <class Isa>
   static uint32_t half_of(uint32_t scale) {
     constexpr uint16_t subnormal[8] = {0, 0x1400, 0x1800, 0x1a00, 0x1c00, 0x1d00, 0x1e00, 0x1f00};
     const uint32_t exponent = (scale >> 3) & 15u, mantissa = scale & 7u;

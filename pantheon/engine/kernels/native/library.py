@@ -92,7 +92,6 @@ class NativeLibrary:
         packed: NDArray[np.uint8],
         columns: int,
         out: NDArray[np.uint8],
-        instruction_set: InstructionSet = InstructionSet.BEST,
     ) -> None:
         """Write rows as blocks of 32 (`native/layout.h`); rows that fill the last up are zeros.
 
@@ -124,7 +123,6 @@ class NativeLibrary:
             ctypes.c_int64(columns),
             ctypes.c_void_p(out.ctypes.data),
             ctypes.c_int64(out.nbytes),
-            ctypes.c_int64(instruction_set),
             error,
             ctypes.c_int64(len(error)),
         )

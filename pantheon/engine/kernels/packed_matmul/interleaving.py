@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pantheon.engine.kernels.native import InstructionSet, native_library
+from pantheon.engine.kernels.native import native_library
 from pantheon.engine.kernels.packed_matmul import layouts
 
 
@@ -14,7 +14,6 @@ def interleaved(
     packed: NDArray[np.uint8],
     columns: int,
     out: NDArray[np.uint8] | None = None,
-    instruction_set: InstructionSet = InstructionSet.BEST,
 ) -> NDArray[np.uint8]:
     """Rows in blocks of 32, as `layouts.interleaved` defines them, bit for bit.
 
@@ -39,5 +38,5 @@ def interleaved(
         return layouts.interleaved(source, packed, columns, out)
     if out is None:
         out = layouts.aligned(*layouts.interleaved_shape(format, len(packed), columns))
-    library.interleave(source, np.ascontiguousarray(packed), columns, out, instruction_set)
+    library.interleave(source, np.ascontiguousarray(packed), columns, out)
     return out

@@ -10,20 +10,19 @@ inline constexpr uint32_t kSigns = 0x80808080u;     // Turn signed octets into n
 
 // Codes of 4 bits in so many words from `first` on: the lower halves of their octets, then the
 // upper ones.
-template <class Isa, int Count = 4>
+template <int Count = 4>
 [[gnu::always_inline]] inline auto nibbles(const RowWords* first) {
   return [first](int k, int v) {
-    const auto both = Planes<Isa>::load(first[k % Count], v);
+    const auto both = Planes::load(first[k % Count], v);
     return (k < Count ? both : both >> 4) & kNibbles;
   };
 }
 
 // The same with a fifth bit each, those of all columns in one word.
-template <class Isa>
 [[gnu::always_inline]] inline auto nibbles_and_fifths(const RowWords& fifths,
                                                       const RowWords* first) {
-  return [&fifths, low = nibbles<Isa>(first)](int k, int v) {
-    auto bits = (Planes<Isa>::load(fifths, v) >> (4 * k)) & 15u;
+  return [&fifths, low = nibbles(first)](int k, int v) {
+    auto bits = (Planes::load(fifths, v) >> (4 * k)) & 15u;
     bits |= bits << 7;   // To the first bit of each octet: they move apart by seven ...
     bits |= bits << 14;
     return low(k, v) | (bits & 0x01010101u) << 4;   // ... and then to the fifth.
@@ -31,7 +30,6 @@ template <class Isa>
 }
 
 struct F32Rows : SpanBlocks<Format::f32, 128, 32> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
     std::memcpy(span, words, sizeof(RowWords) * 32);
   }
@@ -39,58 +37,52 @@ struct F32Rows : SpanBlocks<Format::f32, 128, 32> {
 
 template <Format F>
 struct HalfRows : SpanBlocks<F, 64, 16> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
     for (int i = 0; i < 16; ++i) {
-      Planes<Isa>::halves(span + 2 * i * kHalfPlane, words[i], 0);
-      Planes<Isa>::halves(span + (2 * i + 1) * kHalfPlane, words[i], 16);
+      Planes::halves(span + 2 * i * kHalfPlane, words[i], 0);
+      Planes::halves(span + (2 * i + 1) * kHalfPlane, words[i], 16);
     }
   }
 };
 
 template <Format F>
 struct NibbleRows : SpanBlocks<F, 18, 4, 2, 0> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[NibbleRows::kHalf], 0);
-    Planes<Isa>::template fields<4>(span + kHalfPlane, nibbles<Isa>(words));
+    Planes::halves(span, words[NibbleRows::kHalf], 0);
+    Planes::fields<4>(span + kHalfPlane, nibbles(words));
   }
 };
 
 struct Q41Rows : SpanBlocks<Format::q4_1, 20, 5> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[0], 0);
-    Planes<Isa>::halves(span + kHalfPlane, words[0], 16);
-    Planes<Isa>::template fields<4>(span + 2 * kHalfPlane, nibbles<Isa>(words + 1));
+    Planes::halves(span, words[0], 0);
+    Planes::halves(span + kHalfPlane, words[0], 16);
+    Planes::fields<4>(span + 2 * kHalfPlane, nibbles(words + 1));
   }
 };
 
 struct Q50Rows : SpanBlocks<Format::q5_0, 22, 5, 2, 0> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[kHalf], 0);
-    Planes<Isa>::template odd_bits<5>(span + kHalfPlane,
-                                      nibbles_and_fifths<Isa>(words[0], words + 1));
+    Planes::halves(span, words[kHalf], 0);
+    Planes::odd_bits<5>(span + kHalfPlane,
+                                      nibbles_and_fifths(words[0], words + 1));
   }
 };
 
 struct Q51Rows : SpanBlocks<Format::q5_1, 24, 6> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[0], 0);
-    Planes<Isa>::halves(span + kHalfPlane, words[0], 16);
-    Planes<Isa>::template odd_bits<5>(span + 2 * kHalfPlane,
-                                      nibbles_and_fifths<Isa>(words[1], words + 2));
+    Planes::halves(span, words[0], 0);
+    Planes::halves(span + kHalfPlane, words[0], 16);
+    Planes::odd_bits<5>(span + 2 * kHalfPlane,
+                                      nibbles_and_fifths(words[1], words + 2));
   }
 };
 
 struct Q80Rows : SpanBlocks<Format::q8_0, 34, 8, 2, 0> {
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
-    Planes<Isa>::halves(span, words[kHalf], 0);
-    Planes<Isa>::template fields<8>(
-        span + kHalfPlane, [=](int k, int v) { return Planes<Isa>::load(words[k], v) ^ kSigns; });
+    Planes::halves(span, words[kHalf], 0);
+    Planes::fields<8>(
+        span + kHalfPlane, [=](int k, int v) { return Planes::load(words[k], v) ^ kSigns; });
   }
 };
 
@@ -102,7 +94,6 @@ struct Int8Rows {
   static constexpr int kBytes = kCodes + 4;
   static constexpr int kWords = 17;
 
-  template <class Isa>
   static void gather(const RowBlock& of, int64_t index, RowWords* words) {
     for (int row = 0; row < kBlockRows; ++row) {
       const uint8_t* codes = of.rows[row] + index * kCodes;
@@ -111,13 +102,12 @@ struct Int8Rows {
     }
   }
 
-  template <class Isa>
   static void write(const RowWords* words, uint8_t* span) {
     std::memcpy(span, words[16], kWordPlane);
     for (int step = 0; step < kSteps; ++step) {
-      Planes<Isa>::template fields<8>(
+      Planes::fields<8>(
           span + kWordPlane + step * layout_of(kFormat).step_bytes, [=](int k, int v) {
-            return Planes<Isa>::load(words[8 * step + k], v) ^ kSigns;
+            return Planes::load(words[8 * step + k], v) ^ kSigns;
           });
     }
   }
