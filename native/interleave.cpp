@@ -13,7 +13,7 @@ namespace pantheon {
 namespace {
 
 // Values for which the threads are taken at once: others, that compute steps, come in between.
-constexpr int64_t kPartValues = int64_t{1} << 18;
+constexpr int64_t kPartValues = int64_t{1} << 17;
 
 constexpr int64_t kPage = 4096;
 

@@ -30,13 +30,13 @@ _OPERATIONS: Final = (
     "pantheon_largest",
     "pantheon_dense_layers",
 )
-_TESTS: Final = (
+_BOOLEAN: Final = (
     "pantheon_has_instruction_set",
     "pantheon_has_source",
     "pantheon_interleave",
     "pantheon_start",
 )
-"""What returns whether something is so."""
+"""Functions that return a bool."""
 
 _ERROR_BYTES: Final = 256
 """Of the longest message; one that is longer is cut."""
@@ -107,11 +107,8 @@ class NativeLibrary:
             ValueError: these do not fit together, or the type is not among those there are.
         """
         for array in (packed, out):
-            if array.dtype != np.uint8 or not array.flags.c_contiguous:
-                raise ValueError(
-                    f"expected contiguous arrays of uint8, got strides {array.strides} of "
-                    f"{array.dtype}"
-                )
+            if not array.flags.c_contiguous:
+                raise ValueError(f"expected contiguous arrays, got strides {array.strides}")
         if not out.flags.writeable:
             raise ValueError("expected blocks that can be written, got some that cannot")
         error = ctypes.create_string_buffer(_ERROR_BYTES)
@@ -127,7 +124,7 @@ class NativeLibrary:
             ctypes.c_int64(len(error)),
         )
         if not done:
-            raise ValueError(error.value.decode())
+            raise ValueError(error.value.decode(errors="replace"))
 
     def set_threads(self, count: int) -> None:
         """Compute with so many threads from now on; 0 for one on each usable processor."""
@@ -155,7 +152,7 @@ def native_library() -> NativeLibrary:
         handle = ctypes.CDLL(str(path))
         for name in ("pantheon_best_instruction_set", "pantheon_block_bytes"):
             handle[name].restype = ctypes.c_int64
-        for name in _TESTS:
+        for name in _BOOLEAN:
             handle[name].restype = ctypes.c_bool
         for name in _OPERATIONS:
             capsule = jax.ffi.pycapsule(handle[name])  # type: ignore[no-untyped-call]

@@ -17,8 +17,8 @@ def interleaved(
 ) -> NDArray[np.uint8]:
     """Rows in blocks of 32, as `layouts.interleaved` defines them, bit for bit.
 
-    The library makes them, some fifty times faster; without it, and for the types whose codes stand
-    in codebooks (IQ1, IQ2, IQ3), numpy does.
+    The library makes them, several times faster; without it, and for the types whose codes stand in
+    codebooks (IQ1, IQ2, IQ3), numpy does.
 
     Args:
         source: the ggml type of the rows, or INT8; `format_of` has a format for them.
