@@ -1,4 +1,5 @@
-// How matrices lie in memory for the kernels. `layouts.py` of the Python side writes it.
+// How matrices lie in memory for the kernels. `interleave.h` writes it, and `layouts.py` of the
+// Python side.
 //
 // The rows (outputs) of a matrix are taken in blocks of 32, the columns (inputs) in steps of 32.
 // A block holds its steps one after another, so that it is read once in address order; within a

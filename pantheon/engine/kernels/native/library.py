@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 import jax
+import numpy as np
+from numpy.typing import NDArray
 
 _FOLDER: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"libpantheon-ffi-(\d+)\.(\d+)\.so")
@@ -28,6 +30,16 @@ _OPERATIONS: Final = (
     "pantheon_largest",
     "pantheon_dense_layers",
 )
+_BOOLEAN: Final = (
+    "pantheon_has_instruction_set",
+    "pantheon_has_source",
+    "pantheon_interleave",
+    "pantheon_start",
+)
+"""Functions that return a bool."""
+
+_ERROR_BYTES: Final = 256
+"""Of the longest message; one that is longer is cut."""
 
 
 class InstructionSet(IntEnum):
@@ -66,6 +78,54 @@ class NativeLibrary:
         arguments = (ctypes.c_int64(format), ctypes.c_int64(columns))
         return int(self._loaded.pantheon_block_bytes(*arguments))
 
+    def interleaves(self, source: str) -> bool:
+        """Whether rows of a type are among those of `interleave`.
+
+        Args:
+            source: the ggml type, or INT8.
+        """
+        return bool(self._loaded.pantheon_has_source(source.encode()))
+
+    def interleave(
+        self,
+        source: str,
+        packed: NDArray[np.uint8],
+        columns: int,
+        out: NDArray[np.uint8],
+    ) -> None:
+        """Write rows as blocks of 32 (`native/layout.h`); rows that fill the last up are zeros.
+
+        Other Python threads run meanwhile, and steps of other models come in between.
+
+        Args:
+            source: the ggml type of the rows, or INT8.
+            packed: uint8 [rows, bytes of a row], as the file has it.
+            columns: values of a row.
+            out: uint8 [blocks, bytes of a block].
+
+        Raises:
+            ValueError: these do not fit together, or the type is not among those there are.
+        """
+        for array in (packed, out):
+            if not array.flags.c_contiguous:
+                raise ValueError(f"expected contiguous arrays, got strides {array.strides}")
+        if not out.flags.writeable:
+            raise ValueError("expected blocks that can be written, got some that cannot")
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        done = self._loaded.pantheon_interleave(
+            ctypes.c_char_p(source.encode()),
+            ctypes.c_void_p(packed.ctypes.data),
+            ctypes.c_int64(packed.nbytes),
+            ctypes.c_int64(len(packed)),
+            ctypes.c_int64(columns),
+            ctypes.c_void_p(out.ctypes.data),
+            ctypes.c_int64(out.nbytes),
+            error,
+            ctypes.c_int64(len(error)),
+        )
+        if not done:
+            raise ValueError(error.value.decode(errors="replace"))
+
     def set_threads(self, count: int) -> None:
         """Compute with so many threads from now on; 0 for one on each usable processor."""
         self._loaded.pantheon_set_threads(ctypes.c_int(count))
@@ -92,7 +152,7 @@ def native_library() -> NativeLibrary:
         handle = ctypes.CDLL(str(path))
         for name in ("pantheon_best_instruction_set", "pantheon_block_bytes"):
             handle[name].restype = ctypes.c_int64
-        for name in ("pantheon_has_instruction_set", "pantheon_start"):
+        for name in _BOOLEAN:
             handle[name].restype = ctypes.c_bool
         for name in _OPERATIONS:
             capsule = jax.ffi.pycapsule(handle[name])  # type: ignore[no-untyped-call]

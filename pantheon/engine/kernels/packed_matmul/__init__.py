@@ -7,11 +7,11 @@ other is tested against. `cases` are shared by tests and benchmarks.
 
 from pantheon.engine.kernels.packed_matmul.formats import BLOCK_ROWS, Format
 from pantheon.engine.kernels.packed_matmul.interleaved import InterleavedMatrix
+from pantheon.engine.kernels.packed_matmul.interleaving import interleaved
 from pantheon.engine.kernels.packed_matmul.layouts import (
     ALIGNMENT,
     aligned,
     format_of,
-    interleaved,
     interleaved_shape,
 )
 from pantheon.engine.kernels.packed_matmul.native import products, taken_rows

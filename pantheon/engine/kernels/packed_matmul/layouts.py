@@ -1,5 +1,7 @@
-"""From rows as GGUF packs them to the interleaved layout, bit for bit.
+"""From rows as GGUF packs them to the interleaved layout, bit for bit, in numpy.
 
+The native library does the same several times faster (`interleaving`); this is what it is compared
+with, and what does it for the types whose codes stand in codebooks and in processes without it.
 Nothing is rounded: codes and scales are put elsewhere. Beside the layout, what is made of a
 matrix at a time takes a few megabytes for each thread.
 """

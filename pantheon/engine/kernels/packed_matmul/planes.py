@@ -3,7 +3,7 @@
 Codes come as uint8 [rows, steps, 32], `rows` being whole blocks, in the order of their columns;
 planes go as uint8 [blocks, steps, bytes], where codes have other places: the second and the third
 eight change theirs (see `native/layout.h`). Everything is done in as few and as long loops as numpy
-allows: a load of a model waits for it.
+allows: where it is used, a load of a model waits for it.
 """
 
 from __future__ import annotations
