@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from bench.parity_engine import config_of
+from pantheon.engine.model import native_missing
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, batch_adjustments
 from pantheon.engine.runner.compiler_options import compiler_options
@@ -25,6 +26,7 @@ _GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
 def sampling_seconds(model: Path, rows: int) -> float:
     """Median seconds of choosing greedily from the scores of a step, compiled alone."""
     config = config_of(model)
+    native = native_missing() is None
     every = [_GREEDY] * rows
     choice = ChoiceBatch(
         batch_rows(every, [0] * rows, rows, config.tokens),
@@ -38,7 +40,7 @@ def sampling_seconds(model: Path, rows: int) -> float:
     bias = jax.device_put(np.zeros(shape, np.float32))
 
     def chosen(scores: Array, counts: Array, bias: Array, choice: ChoiceBatch) -> Chosen:
-        return choose(scores, lambda: RowHistory(counts, bias), choice)
+        return choose(scores, lambda: RowHistory(counts, bias), choice, native=native)
 
     compiled = jax.jit(chosen).lower(scores, counts, bias, choice).compile(compiler_options())
     times = []

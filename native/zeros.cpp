@@ -1,12 +1,11 @@
-// Arrays of zeros whose memory is taken afterwards, by a thread that gives way to all others.
+// Arrays of zeros whose memory is taken afterwards, by a thread that rests most of the time.
 
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <system_error>
@@ -21,8 +20,13 @@ namespace pantheon {
 namespace {
 
 constexpr int64_t kHugePage = int64_t{2} << 20;
-constexpr int64_t kPieceBytes = kHugePage;  // Short, for the system holds a lock meanwhile.
-constexpr int kLowestPriority = 19;
+
+// The system locks the address space while it fills a piece, and whoever maps memory waits. So the
+// pieces are short, and there are rests between them; a low priority would be worse: a thread that
+// got no processor in the middle of a piece would keep the lock until it had one.
+constexpr int64_t kPieceBytes = kHugePage;
+constexpr std::chrono::milliseconds kRest{1};
+
 #ifdef MADV_POPULATE_WRITE
 constexpr int kPopulate = MADV_POPULATE_WRITE;
 #else
@@ -64,13 +68,13 @@ bool can_populate(const std::vector<Range>& ranges) {
 // Takes the memory of pages without changing what they hold. Whose buffer it is by then does not
 // matter, nor whether there is one: the system refuses what is mapped no more.
 void touch(const std::vector<Range>& ranges) {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowestPriority);
   for (const Range& range : ranges) {
     for (int64_t done = 0; done < range.bytes; done += kPieceBytes) {
       const int64_t bytes = std::min(range.bytes - done, kPieceBytes);
       while (madvise(range.begin + done, static_cast<size_t>(bytes), kPopulate) != 0 &&
              errno == EINTR) {
       }
+      std::this_thread::sleep_for(kRest);
     }
   }
 }

@@ -318,7 +318,8 @@ class Runner:
 
 def _zeros(shape: tuple[int, ...], dtype: type[np.number]) -> jax.Array:
     """Zeros on the device, by no program that would have to be compiled first."""
-    return jax.device_put(np.zeros(shape, dtype), may_alias=False)
+    array: jax.Array = jax.device_put(np.zeros(shape, dtype), may_alias=False)
+    return array
 
 
 def _decode_name(batch: int) -> str:
