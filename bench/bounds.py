@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bench.forward import DecodeSteps
 from bench.peaks import Peaks
 from bench.products import NativeProducts, PlainProducts, Sizes, sizes_of
 from bench.race import DECODE_GOALS, PREFILL_GOAL, PREFILL_TOKENS
@@ -43,6 +44,8 @@ class Bound:
         memory: as fast as the weights are read.
         plain: measured with numpy's float32 product, weights unpacked before.
         native: measured with our kernels; None where they are not built.
+        steps: measured with whole decode steps in a loop, which attend and choose tokens too;
+            None for prefill.
         wanted: what the goal asks for; None where no race was kept.
         served: what the last race measured; None where none was kept.
     """
@@ -53,6 +56,7 @@ class Bound:
     memory: float
     plain: float
     native: float | None
+    steps: float | None
     wanted: float | None
     served: float | None
 
@@ -64,6 +68,7 @@ class Bound:
             "memory": self.memory,
             "plain": self.plain,
             "native": self.native,
+            "steps": self.steps,
             "wanted": self.wanted,
             "served": self.served,
         }
@@ -96,7 +101,7 @@ def peak_rates(sizes: Sizes, work: Work, peaks: Peaks) -> tuple[float, float, fl
 
 
 def bound_rates(model: Path, peaks: Peaks, results: Path) -> list[Bound]:
-    """Measure the products of each row and compare them with the peaks and the last race.
+    """Measure the products and the steps of each row and compare them with the peaks and the last race.
 
     Args:
         results: the folder of kept results.
@@ -109,6 +114,7 @@ def bound_rates(model: Path, peaks: Peaks, results: Path) -> list[Bound]:
     native = NativeProducts(model) if missing is None else None
     if missing is not None:
         print(f"the native kernels are missing: {missing}")
+    steps = DecodeSteps(model)
     raced = last_race(results, model.name)
     bounds = []
     for work, measured in zip(works(), times, strict=True):
@@ -120,6 +126,7 @@ def bound_rates(model: Path, peaks: Peaks, results: Path) -> list[Bound]:
                 *peak_rates(sizes, work, peaks),
                 measured,
                 kernels,
+                work.rows / steps.seconds(work.rows) if work.heads == work.rows else None,
                 None if theirs is None else work.goal * theirs,
                 ours,
             )
@@ -141,14 +148,18 @@ def last_race(results: Path, model: str) -> dict[str, tuple[float, float]]:
 
 def bound_table(bounds: Sequence[Bound]) -> str:
     """The bounds as a text table, in tokens per second."""
-    head = ("tok/s", "float32 peak", "int16 peak", "memory", "numpy sgemm", "our kernels")
-    lines: list[tuple[str, ...]] = [(*head, "wanted", "served", "of kernels")]
+    head = ("tok/s", "float32 peak", "int16 peak", "memory", "numpy sgemm", "our kernels", "steps")
+    lines: list[tuple[str, ...]] = [(*head, "wanted", "served", "of kernels", "of steps")]
     for bound in bounds:
-        share = "" if not (bound.native and bound.served) else f"{bound.served / bound.native:.0%}"
         numbers = (
             *(bound.float32, bound.int16, bound.memory, bound.plain),
-            *(bound.native, bound.wanted, bound.served),
+            *(bound.native, bound.steps, bound.wanted, bound.served),
         )
         cells = ("" if number is None else f"{number:,.1f}" for number in numbers)
-        lines.append((bound.work.name, *cells, share))
+        shares = (_share(bound.served, of) for of in (bound.native, bound.steps))
+        lines.append((bound.work.name, *cells, *shares))
     return text_table(lines)
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return "" if part is None or whole is None else f"{part / whole:.0%}"

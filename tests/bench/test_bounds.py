@@ -43,8 +43,8 @@ def test_the_last_race_over_the_model_is_found(tmp_path: Path) -> None:
     assert last_race(tmp_path / "nothing", "a") == {}
 
 
-def test_the_table_shows_how_much_of_the_kernels_the_server_leaves() -> None:
-    bound = Bound(Work("decode 1 row", 1, 1, 1.7), 90, 95, 100, 40, 80, 150, 60)
+def test_the_table_shows_how_much_of_kernels_and_steps_the_server_leaves() -> None:
+    bound = Bound(Work("decode 1 row", 1, 1, 1.7), 90, 95, 100, 40, 80, 75, 150, 60)
     cells = bound_table([bound]).splitlines()[-1].split()
     assert cells == [
         "decode",
@@ -55,9 +55,11 @@ def test_the_table_shows_how_much_of_the_kernels_the_server_leaves() -> None:
         "100.0",
         "40.0",
         "80.0",
+        "75.0",
         "150.0",
         "60.0",
         "75%",
+        "80%",
     ]
 
 
