@@ -15,6 +15,8 @@ from bench.race import DECODE_GOALS, PREFILL_GOAL, PREFILL_TOKENS
 from bench.text_table import text_table
 
 _FILE: Final = "race.jsonl"
+_LARGER: Final = "larger: "
+"""Before the names of the rows of the race's second model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def peak_rates(sizes: Sizes, work: Work, peaks: Peaks) -> tuple[float, float, fl
 
 
 def bound_rates(model: Path, peaks: Peaks, results: Path) -> list[Bound]:
-    """Measure the products and the steps of each row and compare them with the peaks and the last race.
+    """Measure products and steps of each row; compare them with the peaks and the last race.
 
     Args:
         results: the folder of kept results.
@@ -110,10 +112,7 @@ def bound_rates(model: Path, peaks: Peaks, results: Path) -> list[Bound]:
     plain = PlainProducts(model)
     times = [work.rows / plain.seconds(work.rows, work.heads) for work in works()]
     del plain
-    missing = NativeProducts.missing()
-    native = NativeProducts(model) if missing is None else None
-    if missing is not None:
-        print(f"the native kernels are missing: {missing}")
+    native = NativeProducts.where_built(model)
     steps = DecodeSteps(model)
     raced = last_race(results, model.name)
     bounds = []
@@ -140,10 +139,16 @@ def last_race(results: Path, model: str) -> dict[str, tuple[float, float]]:
     if not file.exists():
         return {}
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    of_model = [record for record in records if record["models"][0]["file"] == model]
-    if not of_model:
-        return {}
-    return {row["name"]: (row["pantheon"], row["peer"]) for row in of_model[-1]["rows"]}
+    for record in reversed(records):
+        for place, raced in enumerate(record["models"]):
+            if raced["file"] == model:
+                prefix = _LARGER if place else ""
+                return {
+                    row["name"].removeprefix(prefix): (row["pantheon"], row["peer"])
+                    for row in record["rows"]
+                    if row["name"].startswith(_LARGER) == bool(place)
+                }
+    return {}
 
 
 def bound_table(bounds: Sequence[Bound]) -> str:

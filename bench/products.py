@@ -124,16 +124,28 @@ class NativeProducts:
                 self._weights.append(
                     [native_matrix(one.type, one.packed, one.shape[-1]) for one in tensors]
                 )
+        self._steps: dict[tuple[int, int], Any] = {}
 
     @staticmethod
     def missing() -> str | None:
         """Why there are none; None where there are."""
         return native_missing()
 
+    @classmethod
+    def where_built(cls, model: Path) -> NativeProducts | None:
+        """Those of a model; None, with a line that says why, where the kernels are not built."""
+        missing = cls.missing()
+        if missing is None:
+            return cls(model)
+        print(f"the native kernels are missing: {missing}")
+        return None
+
     def seconds(self, rows: int, heads: int) -> float:
         """As `PlainProducts.seconds`; chunk by chunk where rows are many."""
         chunk = min(rows, PREFILL_CHUNK)
-        compiled = self._compiled(chunk, heads)
+        if (chunk, heads) not in self._steps:
+            self._steps[chunk, heads] = self._compiled(chunk, heads)
+        compiled = self._steps[chunk, heads]
         runs = rows // chunk
         inputs = {
             group[0].shape[1]: jnp.ones((chunk, group[0].shape[1]), jnp.float32)

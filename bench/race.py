@@ -12,6 +12,7 @@ from typing import Any, Final
 from bench.goals import Goal
 from bench.latency import Waits
 from bench.peer import Peer
+from bench.products import NativeProducts
 from bench.prompts import Prompts
 from bench.race_memory import MemoryReading, bare_process, memory_row
 from bench.race_rows import Row
@@ -159,11 +160,12 @@ class _Race:
         """
         rows: list[Row] = []
         waits: list[Row] = []
+        products = NativeProducts.where_built(model)
         with self._ours(model, max(DECODE_GOALS)) as ours:
             for count in DECODE_GOALS:
                 with self._theirs(model, count) as theirs, self._turns((ours, theirs)) as turns:
                     rows += self._rates(
-                        turns, count, self._plan.rounds, self._plan.decode_tokens, ""
+                        turns, products, count, self._plan.rounds, self._plan.decode_tokens, ""
                     )
                     if count in self._plan.loads:
                         waits += wait_rows(count, self._loads(turns, count))
@@ -188,6 +190,7 @@ class _Race:
         with bare_process(self._root, self._folder / "bare.log") as pid:
             bare = resident(pid)
         rounds = self._plan.larger_rounds
+        products = NativeProducts.where_built(model) if rounds else None
         memory: list[Row] = []
         for count in self._plan.larger_rows:
             with self._theirs(model, count) as theirs, self._ours(model, count) as ours:
@@ -195,7 +198,9 @@ class _Race:
                 loaded = [resident(server.pid) for server in servers]
                 with self._turns(servers) as turns:
                     if rounds:
-                        rows += self._rates(turns, count, rounds, _LARGER_TOKENS, "larger: ")
+                        rows += self._rates(
+                            turns, products, count, rounds, _LARGER_TOKENS, "larger: "
+                        )
                     else:
                         turns.answer_stories(count, _FEW_TOKENS)
                 used = [resident(server.pid) for server in servers]
@@ -203,21 +208,38 @@ class _Race:
             memory.append(memory_row(count, CONTEXT, bare, *readings))
         return rows + memory
 
-    def _rates(self, turns: Turns, count: int, rounds: int, tokens: int, prefix: str) -> list[Row]:
-        """Rates of `count` rows; of one, also that of a prefill."""
+    def _rates(
+        self,
+        turns: Turns,
+        products: NativeProducts | None,
+        count: int,
+        rounds: int,
+        tokens: int,
+        prefix: str,
+    ) -> list[Row]:
+        """Rates of `count` rows; of one, also that of a prefill.
+
+        Args:
+            products: the probe, measured after each pair while both servers rest.
+        """
         prefills, decodes = [], []
+        of_prefill, of_decode = [], []
         for number in range(rounds):
             if count == 1:
                 prefills.append(turns.prefill(PREFILL_TOKENS))
             decodes.append(turns.decode(count, tokens))
+            if products is not None:
+                of_decode.append(count / products.seconds(count, count))
+            if products is not None and count == 1:
+                of_prefill.append(PREFILL_TOKENS / products.seconds(PREFILL_TOKENS, 1))
             seen = [pairs[-1] for pairs in (prefills, decodes) if pairs]
             rates = ", ".join(f"{ours:.1f} : {theirs:.1f}" for ours, theirs in seen)
             print(f"  round {number + 1}/{rounds}: {rates} tok/s", flush=True)
         name = f"{prefix}decode {count} row{'s' if count > 1 else ''}"
-        rows = [Row.of_samples(name, "tok/s", decodes, DECODE_GOALS[count])]
+        rows = [Row.of_samples(name, "tok/s", decodes, DECODE_GOALS[count], probes=of_decode)]
         if prefills:
             name = f"{prefix}prefill {PREFILL_TOKENS} tokens"
-            rows.insert(0, Row.of_samples(name, "tok/s", prefills, PREFILL_GOAL))
+            rows.insert(0, Row.of_samples(name, "tok/s", prefills, PREFILL_GOAL, probes=of_prefill))
         return rows
 
     def _loads(self, turns: Turns, clients: int) -> list[tuple[Waits, Waits]]:

@@ -38,6 +38,7 @@ def race(plan: Plan, model: Path) -> None:
         f"{record['machine']['cores']} cores, {peer.version}, {finish.seconds / 60:.1f} minutes, "
         f"load average {load:.2f} before"
     )
+    print("Of probe: of the rate of all products alone, by the same kernels and without a server.")
     print("Plain decoding (PANTHEON_SPECULATION=0), greedy, answers of equal length.")
     for warning in finish.warnings():
         print(f"WARNING: {warning}")

@@ -23,6 +23,8 @@ class Row:
         spread: least and largest ratio of one round; None where there was one.
         is_difference: whether the values are compared by ours less theirs, and not by ours by
             theirs.
+        of_probe: what part of the rate of a probe ours is, which was measured beside each of our
+            samples and computes the products alone; None without one.
         details: what else was seen, as JSON.
     """
 
@@ -33,6 +35,7 @@ class Row:
     goal: Goal | None = None
     spread: tuple[float, float] | None = None
     is_difference: bool = False
+    of_probe: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -43,8 +46,13 @@ class Row:
         goal: Goal | None,
         *,
         is_difference: bool = False,
+        probes: Sequence[float] = (),
     ) -> Row:
-        """The medians of samples that were taken in pairs, ours first."""
+        """The medians of samples that were taken in pairs, ours first.
+
+        Args:
+            probes: the probe's value beside each pair; none without a probe.
+        """
         ours, theirs = (tuple(side) for side in zip(*samples, strict=True))
         compare = _difference if is_difference else _ratio
         each = [compare(*pair) for pair in samples]
@@ -56,7 +64,11 @@ class Row:
             goal,
             (min(each), max(each)),
             is_difference,
-            {"samples": [[round(value, 4) for value in pair] for pair in samples]},
+            median(map(_ratio, ours, probes)) if probes else None,
+            {
+                "samples": [[round(value, 4) for value in pair] for pair in samples],
+                "probes": [round(value, 4) for value in probes],
+            },
         )
 
     @property
@@ -80,6 +92,7 @@ class Row:
             "spread": None if self.spread is None else [round(one, 4) for one in self.spread],
             "goal": None if self.goal is None else str(self.goal),
             "met": self.met,
+            "of_probe": None if self.of_probe is None else round(self.of_probe, 4),
             **self.details,
         }
 
@@ -94,7 +107,7 @@ def _difference(ours: float, theirs: float) -> float:
 
 def race_table(rows: Sequence[Row], peer: str) -> str:
     """The rows as a text table."""
-    lines = [("measured", "unit", "pantheon", peer, "ratio", "spread", "goal", "")]
+    lines = [("measured", "unit", "pantheon", peer, "ratio", "spread", "goal", "", "of probe")]
     for row in rows:
         sign = "+" if row.is_difference else ""
         end = "" if row.is_difference else "x"
@@ -109,6 +122,7 @@ def race_table(rows: Sequence[Row], peer: str) -> str:
                 spread,
                 "" if row.goal is None else str(row.goal),
                 {None: "", True: "met", False: "MISSED"}[row.met],
+                "" if row.of_probe is None else f"{row.of_probe:.0%}",
             )
         )
     return text_table(lines, left=2)

@@ -43,6 +43,17 @@ def test_the_last_race_over_the_model_is_found(tmp_path: Path) -> None:
     assert last_race(tmp_path / "nothing", "a") == {}
 
 
+def test_the_larger_model_of_a_race_has_rows_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        {"name": name, "pantheon": rate, "peer": 9.0}
+        for name, rate in (("decode 1 row", 1.0), ("larger: decode 1 row", 2.0))
+    ]
+    race = {"models": [{"file": "a"}, {"file": "b"}], "rows": rows}
+    (tmp_path / "race.jsonl").write_text(json.dumps(race) + "\n")
+    assert last_race(tmp_path, "a") == {"decode 1 row": (1.0, 9.0)}
+    assert last_race(tmp_path, "b") == {"decode 1 row": (2.0, 9.0)}
+
+
 def test_the_table_shows_how_much_of_kernels_and_steps_the_server_leaves() -> None:
     bound = Bound(Work("decode 1 row", 1, 1, 1.7), 90, 95, 100, 40, 80, 75, 150, 60)
     cells = bound_table([bound]).splitlines()[-1].split()

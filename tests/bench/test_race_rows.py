@@ -46,17 +46,26 @@ def test_the_table_shows_goals_and_what_is_missed() -> None:
     rows = [
         Row("decode 1 row", "tok/s", 50.0, 25.0, Goal(1.7, at_most=False), (1.9, 2.1)),
         Row("first token", "ms", 80.0, 100.0, Goal(0.7), (0.7, 0.9)),
+        Row("decode 2 rows", "tok/s", 99.0, 60.0, Goal(2.5, at_most=False), of_probe=0.924),
         Row("start", "s", 7.0, 2.5, Goal(3.0), (4.0, 5.0), is_difference=True),
         Row("bare", "MiB", 100.0, 50.0),
     ]
     assert race_table(rows, "llama.cpp").splitlines() == [
-        "measured      unit   pantheon  llama.cpp  ratio     spread    goal",
-        "------------  -----  --------  ---------  -----  ---------  ------  ------",
-        "decode 1 row  tok/s      50.0       25.0  2.00x  1.90-2.10  >= 1.7     met",
-        "first token   ms         80.0      100.0  0.80x  0.70-0.90  <= 0.7  MISSED",
-        "start         s           7.0        2.5  +4.50  4.00-5.00    <= 3  MISSED",
-        "bare          MiB       100.0       50.0  2.00x",
+        "measured       unit   pantheon  llama.cpp  ratio     spread    goal          of probe",
+        "-------------  -----  --------  ---------  -----  ---------  ------  ------  --------",
+        "decode 1 row   tok/s      50.0       25.0  2.00x  1.90-2.10  >= 1.7     met",
+        "first token    ms         80.0      100.0  0.80x  0.70-0.90  <= 0.7  MISSED",
+        "decode 2 rows  tok/s      99.0       60.0  1.65x             >= 2.5  MISSED       92%",
+        "start          s           7.0        2.5  +4.50  4.00-5.00    <= 3  MISSED",
+        "bare           MiB       100.0       50.0  2.00x",
     ]
+
+
+def test_a_rate_is_compared_with_what_the_probe_gave_beside_it() -> None:
+    samples = [(90.0, 50.0), (80.0, 50.0), (99.0, 50.0)]
+    row = Row.of_samples("x", "tok/s", samples, None, probes=[100.0, 100.0, 90.0])
+    assert row.of_probe == 0.9
+    assert row.record()["of_probe"] == 0.9
 
 
 @pytest.mark.parametrize(("is_difference", "key"), [(False, "ratio"), (True, "difference")])
