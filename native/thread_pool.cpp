@@ -158,15 +158,16 @@ void ThreadPool::claim_all(Workspace& workspace) {
 void ThreadPool::serve(int index) {
   const FloatMode mode;
   uint64_t seen = 0;
-  bool placed = false;
+  ProcessorStay stay;
   while (wait_for_product(seen)) {
     // Either this thread is seen inside before the caller leaves, or it sees that he has.
     inside_.fetch_add(1);
     const uint64_t turn = turn_.load();
     if (turn % 2 == 1) {
-      if (placed_ != placed) {
-        placed = placed_;
-        stay_on(placed ? std::vector<int>{processors_[index]} : processors_);
+      if (!placed_) {
+        stay.end();
+      } else if (!stay.is_there()) {
+        stay.begin(processors_[index]);
       }
       claim_all(*workspaces_[index]);
     }

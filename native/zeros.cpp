@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -38,6 +40,12 @@ struct Range {
   int64_t bytes;
 };
 
+// Bytes of all ranges that are promised and not taken yet.
+std::atomic<int64_t> untaken{0};
+
+// Counts the times that threads were told to take nothing more.
+std::atomic<int> stops{0};
+
 // Zeroes what lies around the whole pages of a buffer, and those pages by giving them back: private
 // memory that is touched again comes back as zeros. Returns the pages, which nobody has touched.
 Range give_back(uint8_t* data, int64_t bytes) {
@@ -65,18 +73,28 @@ bool can_populate(const std::vector<Range>& ranges) {
   return madvise(found->begin, static_cast<size_t>(sysconf(_SC_PAGESIZE)), kPopulate) == 0;
 }
 
-// Takes the memory of pages without changing what they hold. Whose buffer it is by then does not
-// matter, nor whether there is one: the system refuses what is mapped no more.
-void touch(const std::vector<Range>& ranges) {
+int64_t bytes_of(const std::vector<Range>& ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), int64_t{0},
+                         [](int64_t sum, const Range& range) { return sum + range.bytes; });
+}
+
+// Takes the memory of pages without changing what they hold, until it is told to stop: the buffers
+// may be given back meanwhile, and others stand where they stood.
+void touch(const std::vector<Range>& ranges, int stops_before) {
+  int64_t left = bytes_of(ranges);
   for (const Range& range : ranges) {
-    for (int64_t done = 0; done < range.bytes; done += kPieceBytes) {
+    for (int64_t done = 0; done < range.bytes && stops.load() == stops_before;
+         done += kPieceBytes) {
       const int64_t bytes = std::min(range.bytes - done, kPieceBytes);
       while (madvise(range.begin + done, static_cast<size_t>(bytes), kPopulate) != 0 &&
              errno == EINTR) {
       }
+      left -= bytes;
+      untaken.fetch_sub(bytes);
       std::this_thread::sleep_for(kRest);
     }
   }
+  untaken.fetch_sub(left);
 }
 
 ffi::Error zeros(ffi::RemainingRets results) {
@@ -92,10 +110,12 @@ ffi::Error zeros(ffi::RemainingRets results) {
     for (const Range& range : ranges) std::memset(range.begin, 0, static_cast<size_t>(range.bytes));
     return ffi::Error::Success();
   }
+  untaken.fetch_add(bytes_of(ranges));
+  const int stops_before = stops.load();
   try {
-    std::thread(touch, ranges).detach();
+    std::thread(touch, ranges, stops_before).detach();
   } catch (const std::system_error&) {
-    touch(ranges);  // The system gives no thread.
+    touch(ranges, stops_before);  // The system gives no thread.
   }
   return ffi::Error::Success();
 }
@@ -106,5 +126,14 @@ ffi::Error zeros(ffi::RemainingRets results) {
 #pragma GCC visibility push(default)
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pantheon_zeros, pantheon::zeros, ffi::Ffi::Bind().RemainingRets());
+
+// What Python calls by itself.
+extern "C" {
+
+int64_t pantheon_untaken_bytes() { return pantheon::untaken.load(); }
+
+void pantheon_stop_taking() { pantheon::stops.fetch_add(1); }
+
+}  // extern "C"
 
 #pragma GCC visibility pop

@@ -22,7 +22,12 @@ from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
-from pantheon.engine.model import WeightReader, architecture_of, native_missing
+from pantheon.engine.model import (
+    WeightReader,
+    architecture_of,
+    native_missing,
+    promised_bytes,
+)
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
@@ -117,7 +122,7 @@ def _load(
         dimensions = replace(dimensions, native=native, kv_dtype=config.precision.kv_dtype)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
-        ).check(host_memory().available)
+        ).check(_free_bytes())
         # Beside the weights: most of those are read without the interpreter's lock.
         coming = reading.submit(read_text, file.metadata)
         version = known_version(
@@ -139,7 +144,7 @@ def _load(
     progress(f"tools are called in the dialect {dialect.name}")
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
-    memory = int(host_memory().available * config.kv_memory_share)
+    memory = int(_free_bytes() * config.kv_memory_share)
     states = plan_states(
         rows=concurrent if config.batch_slots else 1,
         sessions=sessions if config.session_cache else 0,
@@ -237,6 +242,11 @@ def _load(
         loop.close()
         raise
     return instance
+
+
+def _free_bytes() -> int:
+    """Memory that nothing has and nothing was promised."""
+    return max(host_memory().available - promised_bytes(), 0)
 
 
 def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -> bool:

@@ -147,6 +147,29 @@ bool threads_stay_on_their_processors() {
   return right && CPU_EQUAL(&before, &after);
 }
 
+// Who takes a processor away while a thread stays on another is not overruled at the stay's end.
+bool what_is_decided_meanwhile_holds() {
+  const std::vector<int> usable = pantheon::usable_processors();
+  if (usable.size() == 1) return true;   // There is nothing to decide.
+  cpu_set_t last;
+  CPU_ZERO(&last);
+  CPU_SET(usable.back(), &last);
+  bool right = true;
+  std::thread([&] {
+    {
+      const pantheon::ProcessorScope scope(usable[0]);
+      sched_setaffinity(0, sizeof last, &last);
+    }
+    const cpu_set_t after = processors_of_thread();
+    right = CPU_EQUAL(&after, &last);
+    // And it may no longer go where it stayed.
+    const pantheon::ProcessorScope scope(usable[0]);
+    const cpu_set_t within = processors_of_thread();
+    right = right && CPU_EQUAL(&within, &last) && !pantheon::ProcessorScope::is_inside();
+  }).join();
+  return right;
+}
+
 // The system refuses a processor that does not exist; then nothing has changed.
 bool a_refused_processor_changes_nothing() {
   const cpu_set_t before = processors_of_thread();
@@ -173,6 +196,7 @@ constexpr Scene kScenes[] = {
     {"the_number_of_threads_may_change_under_callers",
      the_number_of_threads_may_change_under_callers},
     {"threads_stay_on_their_processors", threads_stay_on_their_processors},
+    {"what_is_decided_meanwhile_holds", what_is_decided_meanwhile_holds},
     {"a_refused_processor_changes_nothing", a_refused_processor_changes_nothing},
     {"a_forked_child_has_threads_of_its_own", a_forked_child_has_threads_of_its_own},
     {"the_process_ends_while_products_run", the_process_ends_while_products_run},

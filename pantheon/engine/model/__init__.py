@@ -4,7 +4,7 @@ from pantheon.engine.model.best_token import best_tokens
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.dense_stack import stacked
 from pantheon.engine.model.kv_cache import ModelCache
-from pantheon.engine.model.native import native_missing
+from pantheon.engine.model.native import native_missing, promised_bytes, stop_taking
 from pantheon.engine.model.parameters import Parameters
 from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.registry import Architecture, architecture_of
@@ -20,5 +20,7 @@ __all__ = [
     "best_tokens",
     "computes_rows_alike",
     "native_missing",
+    "promised_bytes",
     "stacked",
+    "stop_taking",
 ]

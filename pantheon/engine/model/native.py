@@ -11,3 +11,19 @@ def native_missing() -> str | None:
     The first call loads them and starts their threads.
     """
     return native_library().missing
+
+
+def promised_bytes() -> int:
+    """Bytes of caches that are allocated and whose memory is not taken yet.
+
+    The system counts them as free. 0 without the native kernels.
+    """
+    library = native_library()
+    return 0 if library.missing is not None else library.untaken_bytes()
+
+
+def stop_taking() -> None:
+    """Stop taking the memory of caches in the background, before one of them goes."""
+    library = native_library()
+    if library.missing is None:
+        library.stop_taking()

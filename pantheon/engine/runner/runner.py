@@ -17,6 +17,7 @@ from pantheon.engine.model import (
     Parameters,
     computes_rows_alike,
     stacked,
+    stop_taking,
 )
 from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
@@ -87,11 +88,13 @@ class Runner:
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
         # The old arrays go before the new ones come: memory may not hold both.
+        stop_taking()
         del self._state
         self._state = self._empty_state()
 
     def close(self) -> None:
         """Give every device array back now, whoever still refers to this object. Idempotent."""
+        stop_taking()
         # There is no state after a reset that failed.
         for array in jax.tree.leaves((self._parameters, getattr(self, "_state", ()))):
             array.delete()

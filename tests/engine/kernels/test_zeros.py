@@ -70,6 +70,37 @@ def test_their_memory_is_soon_taken_and_keeps_what_was_written() -> None:
     assert float(array.sum()) == -(-size // 4 // 1_000_000)
 
 
+@needs_library
+def test_what_is_not_taken_yet_is_told() -> None:
+    """Nobody else may plan with it: the system counts it as free."""
+    library = native_library()
+    _wait_until_all_is_taken()
+    size = 512 << 20
+    (array,) = zeros([(size,)], jnp.dtype(jnp.uint8), native=True)
+    jax.block_until_ready(array)
+    assert 0 < library.untaken_bytes() <= size
+    _wait_until_all_is_taken()
+
+
+@needs_library
+def test_no_memory_is_taken_for_arrays_that_go() -> None:
+    library = native_library()
+    _wait_until_all_is_taken()
+    (array,) = zeros([(2 << 30,)], jnp.dtype(jnp.uint8), native=True)
+    jax.block_until_ready(array)
+    assert library.untaken_bytes() > 1 << 30
+    library.stop_taking()
+    array.delete()
+    _wait_until_all_is_taken(seconds=2)
+
+
+def _wait_until_all_is_taken(seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while native_library().untaken_bytes():
+        assert time.monotonic() < deadline, "memory is still not taken"
+        time.sleep(0.02)
+
+
 def test_without_the_library_there_are_zeros_too() -> None:
     made = zeros([(3, 4), ()], jnp.dtype(jnp.int32), native=False)
     assert [np.asarray(array).tolist() for array in made] == [np.zeros((3, 4)).tolist(), 0]

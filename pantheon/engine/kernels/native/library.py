@@ -38,6 +38,13 @@ _BOOLEAN: Final = (
 )
 """Functions that return a bool."""
 
+_NUMBERS: Final = (
+    "pantheon_best_instruction_set",
+    "pantheon_block_bytes",
+    "pantheon_untaken_bytes",
+)
+"""Functions that return an int64."""
+
 _ERROR_BYTES: Final = 256
 """Of the longest message; one that is longer is cut."""
 
@@ -126,6 +133,14 @@ class NativeLibrary:
         if not done:
             raise ValueError(error.value.decode(errors="replace"))
 
+    def untaken_bytes(self) -> int:
+        """Bytes of arrays of zeros that are promised and whose memory is not taken yet."""
+        return int(self._loaded.pantheon_untaken_bytes())
+
+    def stop_taking(self) -> None:
+        """Take no more memory for arrays of zeros than is taken: some of them go."""
+        self._loaded.pantheon_stop_taking()
+
     def set_threads(self, count: int) -> None:
         """Compute with so many threads from now on; 0 for one on each usable processor."""
         self._loaded.pantheon_set_threads(ctypes.c_int(count))
@@ -150,7 +165,7 @@ def native_library() -> NativeLibrary:
         return NativeLibrary("they were not built; `python native/build.py` builds them")
     try:
         handle = ctypes.CDLL(str(path))
-        for name in ("pantheon_best_instruction_set", "pantheon_block_bytes"):
+        for name in _NUMBERS:
             handle[name].restype = ctypes.c_int64
         for name in _BOOLEAN:
             handle[name].restype = ctypes.c_bool
