@@ -4,7 +4,7 @@ Plain Python. Nothing here is guessed: what cannot be read is pending.
 """
 
 from pantheon.engine.residency.backoff import Backoff
-from pantheon.engine.residency.captured_step import CaptureFailed, CapturedStep, Executable
+from pantheon.engine.residency.captured_step import CapturedStep, CaptureFailed, Executable
 from pantheon.engine.residency.graph_slots import (
     GraphCounts,
     GraphSlots,

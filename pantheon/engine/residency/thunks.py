@@ -2,7 +2,7 @@
 
 XLA writes three texts of an executable when it is told to dump (`--xla_dump_to`): the sequence of
 its thunks after all passes, in which what is recorded together stands below a `kCommandBuffer`;
-what each thunk was made of; and the optimised HLO, whose instructions name the scope they come from.
+what each thunk was made of; and the optimised HLO, whose instructions name their scopes.
 """
 
 from __future__ import annotations
