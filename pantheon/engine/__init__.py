@@ -40,6 +40,7 @@ from pantheon.engine.events import (
 )
 from pantheon.engine.face import Completion, Engine, Watch
 from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling, ToolUse
+from pantheon.engine.residency import GraphCounts, GraphStatus
 from pantheon.engine.snapshot import SessionSnapshot
 from pantheon.engine.status import (
     AttentionStatus,
@@ -64,6 +65,8 @@ __all__ = [
     "FinishReason",
     "Finished",
     "GenerationFailed",
+    "GraphCounts",
+    "GraphStatus",
     "InvalidRequest",
     "InvalidTools",
     "JsonFormat",

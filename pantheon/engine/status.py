@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pantheon.engine.residency import GraphStatus
+
 UNMEASURED_PREFILL_RATE: Final = 17.0
 """Tokens per second where no rate is measured yet (reference, `GET /session/estimate`)."""
 
@@ -37,6 +39,7 @@ class ModelStatus:
         max_concurrent: requests decoded at once right now; `_configured` is what was asked for.
         context_window: effective window in tokens right now; `_configured` is what was asked for.
         attention: None until a forward pass has reached an attention layer.
+        graphs: None for a model without graph slots: one on the host.
     """
 
     id: str
@@ -50,6 +53,7 @@ class ModelStatus:
     context_window_configured: int
     tool_choice_required_with_thinking: bool
     attention: AttentionStatus | None
+    graphs: GraphStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

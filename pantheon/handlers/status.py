@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from pantheon.engine import AttentionStatus, DieStatus, ModelStatus, PlatformStatus
+from pantheon.engine import (
+    AttentionStatus,
+    DieStatus,
+    GraphCounts,
+    GraphStatus,
+    ModelStatus,
+    PlatformStatus,
+)
 from pantheon.generated import models
 
 
@@ -69,7 +76,19 @@ def _model(status: ModelStatus) -> models.Model:
         max_concurrent=status.max_concurrent,
         context_window=status.context_window,
         tool_choice_required_with_thinking=status.tool_choice_required_with_thinking,
+        graphs=UNSET if status.graphs is None else _graphs(status.graphs.counts),
         attention=UNSET if attention is None else _attention(attention),
+    )
+
+
+def _graphs(counts: GraphCounts) -> models.GraphResidency:
+    return models.GraphResidency(
+        live=counts.live,
+        total=counts.total,
+        failed=counts.failed,
+        ineligible=counts.ineligible,
+        pending=counts.pending,
+        gave_up=counts.gave_up or UNSET,
     )
 
 
@@ -97,7 +116,33 @@ def instance_row(status: ModelStatus) -> models.ModelInstance:
         max_concurrent_configured=status.max_concurrent_configured,
         context_window=status.context_window,
         context_window_configured=status.context_window_configured,
+        graphs=UNSET if status.graphs is None else _instance_graphs(status.graphs),
         attention=UNSET if attention is None else _instance_attention(attention),
+    )
+
+
+def _instance_graphs(status: GraphStatus) -> models.InstanceGraphResidency:
+    counts = status.counts
+    return models.InstanceGraphResidency(
+        live=counts.live,
+        total=counts.total,
+        failed=counts.failed,
+        gave_up=counts.gave_up,
+        ineligible=counts.ineligible,
+        pending=counts.pending,
+        captures=status.captures,
+        capture_failures=status.capture_failures,
+        **{slot_class.value: _graph_class(own) for slot_class, own in status.classes.items()},
+    )
+
+
+def _graph_class(counts: GraphCounts) -> models.GraphClassResidency:
+    return models.GraphClassResidency(
+        live=counts.live,
+        total=counts.total,
+        failed=counts.failed,
+        ineligible=counts.ineligible,
+        pending=counts.pending,
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pantheon.engine import AttentionStatus, DieStatus, PlatformStatus
+from pantheon.engine import AttentionStatus, DieStatus, GraphCounts, GraphStatus, PlatformStatus
+from pantheon.engine.residency import SlotClass
 from pantheon.engine.testing import scripted_model
 from pantheon.handlers.status import die_list, health, instance_list, model_list
 
@@ -21,6 +22,18 @@ MODEL = replace(
     vram_bytes=12345678,
     tool_choice_required_with_thinking=True,
     attention=AttentionStatus(ondie=10, host=0, total=10),
+)
+
+
+# The numbers of the reference's example, in which the classes add up.
+GRAPHS = GraphStatus(
+    GraphCounts(live=30, total=40, failed=0, ineligible=10, pending=0, gave_up=0),
+    captures=30,
+    capture_failures=0,
+    classes={
+        SlotClass.BATCHED_ATTN: GraphCounts(10, 10, 0, 0, 0, 0),
+        SlotClass.BATCHED_SSM: GraphCounts(20, 30, 0, 10, 0, 0),
+    },
 )
 
 
@@ -58,6 +71,36 @@ def test_model_list_is_the_example_without_graph_slots() -> None:
             }
         ],
     }
+
+
+def test_graphs_are_the_example() -> None:
+    (row,) = as_json(model_list(PLATFORM, [replace(MODEL, graphs=GRAPHS)]))["data"]
+    assert row["graphs"] == {"live": 30, "total": 40, "failed": 0, "ineligible": 10, "pending": 0}
+
+
+def test_graphs_of_an_instance_are_the_example() -> None:
+    (row,) = as_json(instance_list([replace(MODEL, graphs=GRAPHS)]))["data"]
+    assert row["graphs"] == {
+        "live": 30,
+        "total": 40,
+        "failed": 0,
+        "gave_up": 0,
+        "ineligible": 10,
+        "pending": 0,
+        "captures": 30,
+        "capture_failures": 0,
+        "batched_attn": {"live": 10, "total": 10, "failed": 0, "ineligible": 0, "pending": 0},
+        "batched_ssm": {"live": 20, "total": 30, "failed": 0, "ineligible": 10, "pending": 0},
+    }
+
+
+def test_graphs_that_gave_up_are_told_of() -> None:
+    """Reference: `gave_up` is omitted when 0."""
+    counts = replace(GRAPHS.counts, failed=2, gave_up=1)
+    (row,) = as_json(model_list(PLATFORM, [replace(MODEL, graphs=replace(GRAPHS, counts=counts))]))[
+        "data"
+    ]
+    assert (row["graphs"]["failed"], row["graphs"]["gave_up"]) == (2, 1)
 
 
 def test_model_list_shows_each_name_once_in_order() -> None:

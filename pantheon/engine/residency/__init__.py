@@ -1,0 +1,29 @@
+"""Whether the fast paths of a model really run (reference, `graphs` and `attention`).
+
+Plain Python. Nothing here is guessed: what cannot be read is pending.
+"""
+
+from pantheon.engine.residency.backoff import Backoff
+from pantheon.engine.residency.captured_step import CapturedStep, CaptureFailed, Executable
+from pantheon.engine.residency.graph_slots import (
+    GraphCounts,
+    GraphSlots,
+    GraphStatus,
+    LayerKind,
+    SlotClass,
+)
+from pantheon.engine.residency.thunks import CapturedLayers, captured_layers
+
+__all__ = [
+    "Backoff",
+    "CaptureFailed",
+    "CapturedLayers",
+    "CapturedStep",
+    "Executable",
+    "GraphCounts",
+    "GraphSlots",
+    "GraphStatus",
+    "LayerKind",
+    "SlotClass",
+    "captured_layers",
+]
