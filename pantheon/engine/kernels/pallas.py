@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as gpu
+from jaxtyping import Array, Float
 
 Ref: TypeAlias = Any
 """An array in the memory of the device, as a kernel sees it. JAX has no public type for it."""
+
+_HIGHEST: Final = jax.lax.Precision.HIGHEST
+_THREE_PASSES: Final = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
 
 
 def launch(
@@ -64,3 +68,29 @@ def masked_load(ref: Ref, mask: jax.Array, other: float = 0) -> jax.Array:
 def masked_store(ref: Ref, value: jax.Array, mask: jax.Array) -> None:
     """Store where `mask` is true."""
     gpu.store(ref, value, mask=mask)
+
+
+def float32_dot(
+    left: Float[Array, "..."],
+    right: Float[Array, "..."],
+    contracted: tuple[int, int] = (1, 0),
+    *,
+    interpret: bool,
+) -> Float[Array, "rows columns"]:
+    """A product of two float32 matrices, to about what float32 can hold.
+
+    On a GPU three passes of the tensor cores over both parts of numbers split in two
+    (3xTF32: Ootomo and Yokota, 2022), which no device that interprets has.
+
+    Args:
+        contracted: axes that are summed over.
+        interpret: see `launch`.
+    """
+    product: jax.Array = jax.lax.dot_general(
+        left,
+        right,
+        (((contracted[0],), (contracted[1],)), ((), ())),
+        precision=_HIGHEST if interpret else _THREE_PASSES,
+        preferred_element_type=jnp.float32,
+    )
+    return product
