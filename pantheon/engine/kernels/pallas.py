@@ -23,7 +23,6 @@ def launch(
     arguments: Sequence[jax.Array],
     outputs: Sequence[jax.ShapeDtypeStruct],
     *,
-    name: str,
     grid: tuple[int, ...],
     warps: int,
     stages: int,
@@ -32,19 +31,19 @@ def launch(
     """Run a kernel over whole arrays, which its programs address themselves.
 
     Args:
-        kernel: takes a ref for each argument, then one for each output.
+        kernel: takes a ref for each argument, then one for each output. Profiles show its name.
         grid: programs along each axis, three at most.
         warps: of a program, of 32 threads each.
         stages: how many passes of a loop are in flight.
         interpret: step by step in XLA, on any device, instead of compiled for a GPU.
     """
     if 0 in grid:
-        raise ValueError(f"{name}: expected a grid of one program or more, got {grid}")
+        raise ValueError(f"{kernel.__name__}: expected a grid of one program or more, got {grid}")
     call: Callable[..., list[jax.Array]] = pl.pallas_call(
         kernel,
         out_shape=list(outputs),
         grid=grid,
-        name=name,
+        name=kernel.__name__,
         interpret=interpret,
         compiler_params=gpu.CompilerParams(num_warps=warps, num_stages=stages),
     )

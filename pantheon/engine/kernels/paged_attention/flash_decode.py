@@ -86,7 +86,7 @@ def flash_decode(
     ) -> tuple[Int[Array, ""], Int[Array, ""]]:
         return tile_bounds(shape, position, position, length, window)
 
-    def attend_part(
+    def flash_decode_part(
         query: Ref,
         key_pages: Ref,
         value_pages: Ref,
@@ -116,7 +116,8 @@ def flash_decode(
                 length,
                 key_pages,
                 value_pages,
-                block_tables.at[row],
+                block_tables,
+                row,
                 kv_head,
                 (first, end),
                 shape=shape,
@@ -127,7 +128,7 @@ def flash_decode(
             masked_store(totals.at[row, kv_head, index, tile[0]], seen.total, has_head)
             masked_store(mixed.at[row, kv_head, index, *tile], seen.mixed, mask)
 
-    def merge_parts(
+    def flash_decode_merge(
         peaks: Ref, totals: Ref, mixed: Ref, positions: Ref, lengths: Ref, output: Ref
     ) -> None:
         head, row = pl.program_id(0), pl.program_id(1)
@@ -165,20 +166,18 @@ def flash_decode(
         masked_store(output.at[row, head, pl.ds(0, dims)], sums.astype(output.dtype), has_dim)
 
     partial = launch(
-        attend_part,
+        flash_decode_part,
         (grouped, key_pages, value_pages, block_tables.astype(jnp.int32), *placed),
         stored,
-        name="flash_decode",
         grid=(parts, kv_heads, batch),
         warps=tiles.warps,
         stages=tiles.stages,
         interpret=interpret,
     )
     merged = launch(
-        merge_parts,
+        flash_decode_merge,
         (*partial, *placed),
         [jax.ShapeDtypeStruct((batch, heads, head_dim), query.dtype)],  # type: ignore[no-untyped-call]
-        name="flash_decode_merge",
         grid=(heads, batch),
         warps=4,
         stages=2,

@@ -89,7 +89,8 @@ def attend(
     length: Int[Array, ""],
     key_pages: Ref,
     value_pages: Ref,
-    block_table: Ref,
+    block_tables: Ref,
+    row: Int[Array, ""],
     kv_head: Int[Array, ""],
     tiles: tuple[Int[Array, ""], Int[Array, ""]],
     *,
@@ -102,7 +103,8 @@ def attend(
     Args:
         positions: of the queries; -1 for one that sees nothing.
         key_pages, value_pages: `[pages, kv_heads, page_size, head_dim]`.
-        block_table: of the sequence, `[blocks]`.
+        block_tables: `[batch, blocks]`.
+        row: of the sequence in it.
     """
     queries, dims = query.shape
     query = query.astype(key_pages.dtype)
@@ -115,7 +117,7 @@ def attend(
         held = token < length
         if shape.page_size % shape.keys:
             held &= start + in_tile < shape.page_size
-        page = block_table[block]
+        page = block_tables[row, block]
         place = (page, kv_head, pl.ds(start, shape.keys), pl.ds(0, dims))
         # A weight of zero does not undo what others left past the end: it may be no number.
         mask = jnp.broadcast_to(held[:, None], (shape.keys, dims))

@@ -75,7 +75,7 @@ def flash_prefill(
         token = jnp.arange(batch * time, dtype=jnp.int32).reshape(batch, time)
         positions = jnp.where((live[0] <= token) & (token < live[1]), positions, -1)
 
-    def attend_tile(
+    def flash_prefill_tile(
         query: Ref,
         key_pages: Ref,
         value_pages: Ref,
@@ -99,7 +99,8 @@ def flash_prefill(
             length,
             key_pages,
             value_pages,
-            block_tables.at[row],
+            block_tables,
+            row,
             head // group,
             tile_bounds(shape, oldest, newest, length, window),
             shape=shape,
@@ -110,7 +111,7 @@ def flash_prefill(
         masked_store(output.at[place], mixed.astype(output.dtype), mask)
 
     (mixed,) = launch(
-        attend_tile,
+        flash_prefill_tile,
         (
             query,
             key_pages,
@@ -120,7 +121,6 @@ def flash_prefill(
             lengths.astype(jnp.int32),
         ),
         [jax.ShapeDtypeStruct(query.shape, query.dtype)],  # type: ignore[no-untyped-call]
-        name="flash_prefill",
         grid=(-(-time // queries), heads, batch),
         warps=tiles.warps,
         stages=tiles.stages,
