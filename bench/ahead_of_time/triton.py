@@ -13,7 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import triton
+from triton._C.libtriton import ir as module_ir
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 from triton.compiler import CompiledKernel as Program
 
@@ -84,7 +86,23 @@ def compiled_ir(launch: Launch, ir: str, capability: int) -> CompiledKernel:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.ttir"
         file.write_text(ir, encoding="utf-8")
+        file.write_text(_optimised_ir(file, capability), encoding="utf-8")
         return _compiled(launch, str(file), capability)
+
+
+def _optimised_ir(file: Path, capability: int) -> str:
+    """The module after Triton's own optimisations, which it leaves out for modules in files.
+
+    XLA makes them of what Pallas gives it: a store of Pallas's first reads what it overwrites, and
+    its loops have bounds that are sums, until then.
+    """
+    context = module_ir.context()
+    backend = CUDABackend(GPUTarget("cuda", capability, 32))
+    module_ir.load_dialects(context)
+    backend.load_dialects(context)
+    module = module_ir.parse_mlir_module(str(file), context)
+    module.context = context
+    return str(backend.make_ttir(module, {}, None, capability))
 
 
 def _compiled(launch: Launch, source: Any, capability: int) -> CompiledKernel:

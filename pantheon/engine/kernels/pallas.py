@@ -39,7 +39,7 @@ def launch(
     """
     if 0 in grid:
         raise ValueError(f"{kernel.__name__}: expected a grid of one program or more, got {grid}")
-    call: Callable[..., list[jax.Array]] = pl.pallas_call(
+    call: Callable[..., Sequence[jax.Array]] = pl.pallas_call(
         kernel,
         out_shape=list(outputs),
         grid=grid,
@@ -47,7 +47,7 @@ def launch(
         interpret=interpret,
         compiler_params=gpu.CompilerParams(num_warps=warps, num_stages=stages),
     )
-    return call(*arguments)
+    return list(call(*arguments))
 
 
 def power_of_two(size: int) -> int:

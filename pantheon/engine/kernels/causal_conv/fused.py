@@ -53,7 +53,7 @@ def fused_conv(
     starts = jnp.argmax(valid, axis=1).astype(jnp.int32)
     ends = starts + jnp.sum(valid, axis=1, dtype=jnp.int32)
 
-    def convolve(
+    def causal_conv(
         x: Ref,
         kernel: Ref,
         before: Ref,
@@ -99,13 +99,12 @@ def fused_conv(
                 masked_store(following.at[row, index, channel], last.astype(following.dtype), has)
 
     mixed, following = launch(
-        convolve,
+        causal_conv,
         (x, kernel, before, starts, ends),
         [
             jax.ShapeDtypeStruct(x.shape, x.dtype),  # type: ignore[no-untyped-call]
             jax.ShapeDtypeStruct(before.shape, before.dtype),  # type: ignore[no-untyped-call]
         ],
-        name="causal_conv",
         grid=(-(-time // stretch), -(-channels // tiles.channels), batch),
         warps=tiles.warps,
         stages=1,

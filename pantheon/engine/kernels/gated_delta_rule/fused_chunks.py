@@ -1,28 +1,32 @@
 """The algorithm of `chunked` in Pallas, by two kernels.
 
 The first solves the triangular system of each chunk, all chunks at once, since it needs no state:
-it leaves the inverse of the system's matrix and the scores of the queries. The second runs a
-tile of the state through the chunks, five products for each.
+it leaves the inverse of the system's matrix and the scores of the queries. The second runs some
+columns of the state through the chunks, in registers from the first to the last.
 
 The inverse is made by doubling. Where the blocks A and C on the diagonal of `[[A, 0], [B, C]]` are
-inverted, what stands below them is `-C^-1 B A^-1`: each level is two products, six of them invert
-a chunk of 64. All that is ever computed are inverses of blocks, and entries of those are of keys
-of length one no more than one: each is what one token's value still adds to a later change. So
-nothing cancels, which a series of powers of the matrix would where keys repeat.
+inverted, what stands below them is `-C^-1 B A^-1`: a level is two products. All that is ever
+computed are inverses of blocks, and an entry of those is what one token's value still adds to a
+later change: with keys of length one, no more than one. So nothing cancels, which a series of
+powers of the matrix would where keys repeat.
+
+A product of more than 32 on a side does not fit into the registers three times over, which is what
+it takes to be as exact as float32 (`float32_dot`). So chunks are of 32 tokens, which costs no more
+than 64: what a chunk does to the state grows with its tokens, and what they do to each other with
+their square.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int
 
-from pantheon.engine.kernels.gated_delta_rule.chunked import CHUNK
 from pantheon.engine.kernels.pallas import (
     Ref,
     float32_dot,
@@ -32,10 +36,15 @@ from pantheon.engine.kernels.pallas import (
     power_of_two,
 )
 
+CHUNK: Final = 32
+"""Tokens of a chunk. Prompts are cut between chunks."""
+
 _LEVELS: Final = CHUNK.bit_length() - 1
 """How often blocks of one token are doubled until a chunk is one block."""
 
-_Added = tuple[Float[Array, "keys values"], Float[Array, "chunk values"]]
+_Squares = tuple[Float[Array, "chunk chunk"], Float[Array, "chunk chunk"]]
+_State = tuple[Float[Array, "keys values"], ...]
+"""Some columns of a state, a block of key dimensions after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +52,12 @@ class ChunkTiles:
     """How prefill is laid out on a GPU.
 
     Attributes:
-        values: value dimensions of a program of the second kernel, a power of two from 16 on.
+        keys: key dimensions of a product, a power of two from 16 on.
+        values: value dimensions of a program of the second kernel, likewise.
         solve_warps, warps: of a program of the first and of the second; see `launch`.
     """
 
+    keys: int = 32
     values: int = 32
     solve_warps: int = 4
     warps: int = 4
@@ -79,13 +90,18 @@ def fused_chunks(
     value_dim = value.shape[-1]
     tiles = tiles or ChunkTiles()
     chunks = -(-time // CHUNK)
-    keys, values = power_of_two(key_dim), min(tiles.values, power_of_two(value_dim))
+    keys = min(tiles.keys, power_of_two(key_dim))
+    values = min(tiles.values, power_of_two(value_dim))
     real = valid.astype(jnp.int32)
     square = jax.ShapeDtypeStruct((batch, heads, chunks, CHUNK, CHUNK), jnp.float32)  # type: ignore[no-untyped-call]
     dot = partial(float32_dot, interpret=interpret)
-    has_key = partial(_below, keys, key_dim)
+    key_blocks = range(0, key_dim, keys)
 
-    def solve(
+    def in_block(first: int | Int[Array, ""]) -> Bool[Array, " keys"]:
+        """Which dimensions of a block there are."""
+        return _below(keys, key_dim - first)
+
+    def gated_delta_solve(
         query: Ref,
         key: Ref,
         log_decay: Ref,
@@ -100,23 +116,31 @@ def fused_chunks(
 
         @pl.when(_any(is_real))
         def _() -> None:
-            in_keys = (*place, pl.ds(0, keys))
-            mask = is_real[:, None] & has_key()[None, :]
-            held_keys = _read(key.at[in_keys], mask)
-            asked = _read(query.at[in_keys], mask)
+
+            def multiplied(index: Int[Array, ""], sums: _Squares) -> _Squares:
+                first = index * keys
+                block = (*place, pl.ds(first, keys))
+                mask = is_real[:, None] & in_block(first)[None, :]
+                held = _read(key.at[block], mask)
+                asked = _read(query.at[block], mask)
+                return sums[0] + dot(held, held, (1, 1)), sums[1] + dot(asked, held, (1, 1))
+
+            nothing = jnp.zeros((CHUNK, CHUNK), jnp.float32)
+            products, asked = jax.lax.fori_loop(
+                0, len(key_blocks), multiplied, (nothing, nothing)
+            )
             total = _running(_read(log_decay.at[place], is_real))
             factor = _read(strength.at[place], is_real)
             later, earlier = _places()
             # Above the diagonal the exponent is positive and may overflow; nothing there is used.
             since = jnp.where(later >= earlier, total[:, None] - total[None, :], -jnp.inf)
             between = jnp.exp(since)
-            system = dot(held_keys, held_keys, (1, 1)) * between * factor[:, None]
-            inverse = _inverse(jnp.where(later > earlier, system, 0.0), interpret=interpret)
+            system = jnp.where(later > earlier, products * between * factor[:, None], 0.0)
             in_square = (row, head, chunk, pl.ds(0, CHUNK), pl.ds(0, CHUNK))
-            inverses[in_square] = inverse * factor[None, :]
-            scores[in_square] = dot(asked, held_keys, (1, 1)) * between
+            inverses[in_square] = _inverse(system, interpret=interpret) * factor[None, :]
+            scores[in_square] = asked * between
 
-    def add_chunks(
+    def gated_delta_chunks(
         query: Ref,
         key: Ref,
         value: Ref,
@@ -129,67 +153,72 @@ def fused_chunks(
         following: Ref,
     ) -> None:
         start, head, row = pl.program_id(0) * values, pl.program_id(1), pl.program_id(2)
-        has_value = start + jnp.arange(values, dtype=jnp.int32) < value_dim
-        in_state = (row, head, pl.ds(0, keys), pl.ds(start, values))
-        state_mask = has_key()[:, None] & has_value[None, :]
+        has_value = _below(values, value_dim - start)
 
-        def add_chunk(
-            chunk: Int[Array, ""], held: Float[Array, "keys values"]
-        ) -> Float[Array, "keys values"]:
+        def in_state(first: int) -> tuple[Any, ...]:
+            return (row, head, pl.ds(first, keys), pl.ds(start, values))
+
+        def add_chunk(chunk: Int[Array, ""], held: _State) -> _State:
             place = (row, pl.ds(chunk * CHUNK, CHUNK), head)
             in_square = (row, head, chunk, pl.ds(0, CHUNK), pl.ds(0, CHUNK))
+            in_values = (*place, pl.ds(start, values))
             is_real = _real(valid, row, chunk, time)
 
-            def passed(held: Float[Array, "keys values"]) -> _Added:
-                return held, jnp.zeros((CHUNK, values), jnp.float32)
+            def read(ref: Ref, first: int) -> Float[Array, "chunk keys"]:
+                mask = is_real[:, None] & in_block(first)[None, :]
+                return _read(ref.at[*place, pl.ds(first, keys)], mask)
 
-            def added(held: Float[Array, "keys values"]) -> _Added:
+            def added(held: _State) -> tuple[Float[Array, "chunk values"], _State]:
                 decay = _read(log_decay.at[place], is_real)
                 total, until_end = _running(decay), jnp.sum(decay)
                 since_start = jnp.exp(total)[:, None]
-                in_keys = (*place, pl.ds(0, keys))
-                key_mask = is_real[:, None] & has_key()[None, :]
-                held_keys = _read(key.at[in_keys], key_mask)
-                wanted = _read(
-                    value.at[*place, pl.ds(start, values)], is_real[:, None] & has_value[None, :]
-                )
-                changes = wanted - dot(held_keys * since_start, held)
+                to_end = jnp.exp(until_end - total)[:, None]
+                changes = _read(value.at[in_values], is_real[:, None] & has_value[None, :])
+                output = jnp.zeros((CHUNK, values), jnp.float32)
+                for first, block in zip(key_blocks, held, strict=True):
+                    changes -= dot(read(key, first) * since_start, block)
+                    output += dot(read(query, first) * since_start, block)
                 changes = dot(inverses[in_square], changes)
-                asked = _read(query.at[in_keys], key_mask)
-                output = dot(asked * since_start, held) + dot(scores[in_square], changes)
-                kept = held_keys * jnp.exp(until_end - total)[:, None]
-                return held * jnp.exp(until_end) + dot(kept, changes, (0, 0)), output
+                output += dot(scores[in_square], changes)
+                following = tuple(
+                    block * jnp.exp(until_end) + dot(read(key, first) * to_end, changes, (0, 0))
+                    for first, block in zip(key_blocks, held, strict=True)
+                )
+                return output, following
 
-            held, output = jax.lax.cond(_any(is_real), added, passed, held)
-            in_time = _below(CHUNK, time - chunk * CHUNK)
-            masked_store(
-                mixed.at[*place, pl.ds(start, values)],
-                output.astype(mixed.dtype),
-                in_time[:, None] & has_value[None, :],
-            )
+            def passed(held: _State) -> tuple[Float[Array, "chunk values"], _State]:
+                return jnp.zeros((CHUNK, values), jnp.float32), held
+
+            output, held = jax.lax.cond(_any(is_real), added, passed, held)
+            mask = _below(CHUNK, time - chunk * CHUNK)[:, None] & has_value[None, :]
+            masked_store(mixed.at[in_values], output.astype(mixed.dtype), mask)
             return held
 
-        held = jax.lax.fori_loop(0, chunks, add_chunk, masked_load(state.at[in_state], state_mask))
-        masked_store(following.at[in_state], held, state_mask)
+        masks = [in_block(first)[:, None] & has_value[None, :] for first in key_blocks]
+        held = tuple(
+            masked_load(state.at[in_state(first)], mask)
+            for first, mask in zip(key_blocks, masks, strict=True)
+        )
+        held = jax.lax.fori_loop(0, chunks, add_chunk, held)
+        for first, mask, block in zip(key_blocks, masks, held, strict=True):
+            masked_store(following.at[in_state(first)], block, mask)
 
     inverses, scores = launch(
-        solve,
+        gated_delta_solve,
         (query, key, log_decay, strength, real),
         [square, square],
-        name="gated_delta_solve",
         grid=(chunks, heads, batch),
         warps=tiles.solve_warps,
         stages=1,
         interpret=interpret,
     )
     mixed, following = launch(
-        add_chunks,
+        gated_delta_chunks,
         (query, key, value, log_decay, real, inverses, scores, state),
         [
             jax.ShapeDtypeStruct(value.shape, value.dtype),  # type: ignore[no-untyped-call]
             jax.ShapeDtypeStruct(state.shape, state.dtype),  # type: ignore[no-untyped-call]
         ],
-        name="gated_delta_chunks",
         grid=(-(-value_dim // values), heads, batch),
         warps=tiles.warps,
         stages=1,

@@ -51,7 +51,7 @@ def fused_step(
     tiles = tiles or StepTiles()
     keys, values = power_of_two(key_dim), min(tiles.values, power_of_two(value_dim))
 
-    def step(
+    def gated_delta_step(
         query: Ref,
         key: Ref,
         value: Ref,
@@ -67,29 +67,29 @@ def fused_step(
         has_value = start + jnp.arange(values, dtype=jnp.int32) < value_dim
         in_state = (row, head, pl.ds(0, keys), pl.ds(start, values))
         mask = has_key[:, None] & has_value[None, :]
-        in_keys, in_values = (row, 0, head, pl.ds(0, keys)), (row, 0, head, pl.ds(start, values))
+        in_keys, in_values = (row, head, pl.ds(0, keys)), (row, head, pl.ds(start, values))
         held_key = masked_load(key.at[in_keys], has_key).astype(jnp.float32)[:, None]
         asked = masked_load(query.at[in_keys], has_key).astype(jnp.float32)[:, None]
         wanted = masked_load(value.at[in_values], has_value).astype(jnp.float32)
         old = masked_load(state.at[in_state], mask)
-        decayed = old * jnp.exp(log_decay[row, 0, head])
-        change = (wanted - jnp.sum(decayed * held_key, axis=0)) * strength[row, 0, head]
+        decayed = old * jnp.exp(log_decay[row, head].astype(jnp.float32))
+        change = (wanted - jnp.sum(decayed * held_key, axis=0)) * strength[row, head].astype(jnp.float32)
         new = decayed + held_key * change[None, :]
         output = jnp.sum(new * asked, axis=0)
         masked_store(mixed.at[in_values], output.astype(mixed.dtype), has_value)
-        masked_store(following.at[in_state], jnp.where(valid[row, 0] != 0, new, old), mask)
+        masked_store(following.at[in_state], jnp.where(valid[row] != 0, new, old), mask)
 
+    tokens = (query, key, value, log_decay, strength, valid.astype(jnp.int32))
     mixed, following = launch(
-        step,
-        (query, key, value, log_decay, strength, valid.astype(jnp.int32), state),
+        gated_delta_step,
+        (*(part.squeeze(1) for part in tokens), state),
         [
-            jax.ShapeDtypeStruct(value.shape, value.dtype),  # type: ignore[no-untyped-call]
+            jax.ShapeDtypeStruct((batch, heads, value_dim), value.dtype),  # type: ignore[no-untyped-call]
             jax.ShapeDtypeStruct(state.shape, state.dtype),  # type: ignore[no-untyped-call]
         ],
-        name="gated_delta_step",
         grid=(-(-value_dim // values), heads, batch),
         warps=tiles.warps,
         stages=1,
         interpret=interpret,
     )
-    return mixed, following
+    return mixed[:, None], following

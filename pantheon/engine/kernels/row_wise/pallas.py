@@ -41,7 +41,7 @@ def add_rms_norm(
     tokens = math.prod(x.shape[:-1])
     columns = power_of_two(hidden)
 
-    def norm(x: Ref, delta: Ref, weight: Ref, live: Ref, total: Ref, normed: Ref) -> None:
+    def add_rms_norm_row(x: Ref, delta: Ref, weight: Ref, live: Ref, total: Ref, normed: Ref) -> None:
         row = pl.program_id(0)
         has = jnp.arange(columns, dtype=jnp.int32) < hidden
         is_live = has & _is_live(live, row)
@@ -58,10 +58,9 @@ def add_rms_norm(
 
     rows = jax.ShapeDtypeStruct((tokens, hidden), x.dtype)  # type: ignore[no-untyped-call]
     total, normed = launch(
-        norm,
+        add_rms_norm_row,
         (x.reshape(rows.shape), delta.reshape(rows.shape), weight, _bounds(live, tokens)),
         [rows, rows],
-        name="add_rms_norm",
         grid=(tokens,),
         warps=4 if columns <= 4096 else 8,
         stages=1,
@@ -86,7 +85,7 @@ def silu_product(
     tokens = math.prod(gate.shape[:-1])
     columns = min(_SILU_COLUMNS, power_of_two(inner))
 
-    def multiply(gate: Ref, up: Ref, live: Ref, product: Ref) -> None:
+    def silu_product_tile(gate: Ref, up: Ref, live: Ref, product: Ref) -> None:
         start, row = pl.program_id(0) * columns, pl.program_id(1)
         has = start + jnp.arange(columns, dtype=jnp.int32) < inner
         is_live = has & _is_live(live, row)
@@ -97,10 +96,9 @@ def silu_product(
 
     rows = jax.ShapeDtypeStruct((tokens, inner), gate.dtype)  # type: ignore[no-untyped-call]
     (product,) = launch(
-        multiply,
+        silu_product_tile,
         (gate.reshape(rows.shape), up.reshape(rows.shape), _bounds(live, tokens)),
         [rows],
-        name="silu_product",
         grid=(-(-inner // columns), tokens),
         warps=4,
         stages=1,
@@ -133,7 +131,7 @@ def rotate(
     # The dimensions of a pair are neighbours along an axis of their own, or not.
     split = (head_dim // 2, 2) if neighbours else (head_dim,)
 
-    def turn(x: Ref, by: Ref, live: Ref, output: Ref) -> None:
+    def rotate_heads(x: Ref, by: Ref, live: Ref, output: Ref) -> None:
         start, token = pl.program_id(0) * _HEADS, pl.program_id(1)
         has_head = start + jnp.arange(_HEADS, dtype=jnp.int32) < heads
         in_heads = (token, pl.ds(start, _HEADS))
@@ -165,10 +163,9 @@ def rotate(
 
     shape = (tokens, heads, *split)
     (output,) = launch(
-        turn,
+        rotate_heads,
         (x.reshape(shape), by.reshape(tokens, 2, -1, *split[1:]), _bounds(live, tokens)),
         [jax.ShapeDtypeStruct(shape, x.dtype)],  # type: ignore[no-untyped-call]
-        name="rotate",
         grid=(-(-heads // _HEADS), tokens),
         warps=4,
         stages=1,
