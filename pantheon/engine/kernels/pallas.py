@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as gpu
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 Ref: TypeAlias = Any
 """An array in the memory of the device, as a kernel sees it. JAX has no public type for it."""
 
 _HIGHEST: Final = jax.lax.Precision.HIGHEST
-_THREE_PASSES: Final = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+_THREE_PASSES: Final = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
 
 
 def launch(
@@ -27,7 +27,7 @@ def launch(
     warps: int,
     stages: int,
     interpret: bool,
-) -> list[jax.Array]:
+) -> tuple[jax.Array, ...]:
     """Run a kernel over whole arrays, which its programs address themselves.
 
     Args:
@@ -39,15 +39,15 @@ def launch(
     """
     if 0 in grid:
         raise ValueError(f"{kernel.__name__}: expected a grid of one program or more, got {grid}")
-    call: Callable[..., Sequence[jax.Array]] = pl.pallas_call(
+    call: Callable[..., tuple[jax.Array, ...]] = pl.pallas_call(
         kernel,
-        out_shape=list(outputs),
+        out_shape=tuple(outputs),
         grid=grid,
         name=kernel.__name__,
         interpret=interpret,
         compiler_params=gpu.CompilerParams(num_warps=warps, num_stages=stages),
     )
-    return list(call(*arguments))
+    return call(*arguments)
 
 
 def power_of_two(size: int) -> int:
@@ -67,6 +67,11 @@ def masked_load(ref: Ref, mask: jax.Array, other: float = 0) -> jax.Array:
 def masked_store(ref: Ref, value: jax.Array, mask: jax.Array) -> None:
     """Store where `mask` is true."""
     gpu.store(ref, value, mask=mask)
+
+
+def span(start: int | Int[Array, ""], size: int) -> Int[Array, " size"]:
+    """So many places of an axis. Those past its end are masked where they are read or stored."""
+    return start + jnp.arange(size, dtype=jnp.int32)
 
 
 def float32_dot(

@@ -24,9 +24,7 @@ def _inputs(seed: int, time: int) -> np.ndarray:
 _KERNEL = _inputs(1, _TAPS).T
 _Implementation = Callable[..., tuple[jax.Array, jax.Array]]
 _conv = jax.jit(causal_conv)
-_fused = jax.jit(
-    partial(fused_conv, tiles=ConvTiles(time=16, channels=16), interpret=True)
-)
+_fused = jax.jit(partial(fused_conv, tiles=ConvTiles(time=4, channels=16), interpret=True))
 _every = pytest.mark.parametrize("conv", [_conv, _fused], ids=["api", "fused"])
 
 

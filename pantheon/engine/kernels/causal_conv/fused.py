@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy as np
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int
 
-from pantheon.engine.kernels.pallas import Ref, launch, masked_load, masked_store
+from pantheon.engine.kernels.pallas import Ref, launch, masked_load, masked_store, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +64,16 @@ def fused_conv(
         mixed: Ref,
         following: Ref,
     ) -> None:
-        first = pl.program_id(1) * tiles.channels
+        channel = span(pl.program_id(1) * tiles.channels, tiles.channels)
+        has = channel < channels
         stretch_start, row = pl.program_id(0) * stretch, pl.program_id(2)
-        has = first + jnp.arange(tiles.channels, dtype=jnp.int32) < channels
-        channel = pl.ds(first, tiles.channels)
         start, end = starts[row], ends[row]
 
         def read(ref: Ref, mask: Bool[Array, " channels"]) -> Float[Array, " channels"]:
             return masked_load(ref, mask).astype(jnp.float32)
 
-        held = [read(before.at[row, index, channel], has) for index in range(taps - 1)]
-        factors = [read(kernel.at[channel, tap], has) for tap in range(taps)]
+        held = [read(before.at[row, np.int32(index), channel], has) for index in range(taps - 1)]
+        factors = [read(kernel.at[channel, np.int32(tap)], has) for tap in range(taps)]
 
         def input_at(place: Int[Array, ""]) -> Float[Array, " channels"]:
             is_real = (start <= place) & (place < end)
@@ -96,7 +97,9 @@ def fused_conv(
         def _() -> None:
             for index in range(taps - 1):
                 last = input_at(end - (taps - 1) + index)
-                masked_store(following.at[row, index, channel], last.astype(following.dtype), has)
+                masked_store(
+                    following.at[row, np.int32(index), channel], last.astype(following.dtype), has
+                )
 
     mixed, following = launch(
         causal_conv,

@@ -58,8 +58,8 @@ CASES: Final = (
     Case("prefill of a whole cell", 128, 4, 32, 32, ((0, 128),)),
     Case("prefill with padding on both sides", 128, 2, 32, 64, ((70, 101),)),
     Case("prefill of uneven rows", 48, 3, 16, 16, ((0, 48), (5, 17), (0, 0))),
-    Case("decode of odd sizes", 1, 3, 24, 40, ((0, 1), (0, 1))),
-    Case("prefill of odd sizes", 70, 1, 24, 40, ((3, 69),)),
+    Case("decode of odd sizes", 1, 3, 40, 24, ((0, 1), (0, 1))),
+    Case("prefill of odd sizes", 70, 1, 40, 24, ((3, 69),)),
     Case("prefill of one key", 128, 2, 32, 32, ((0, 128),), same_key=True),
 )
 

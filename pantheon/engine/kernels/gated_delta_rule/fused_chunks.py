@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from pantheon.engine.kernels.pallas import (
     masked_load,
     masked_store,
     power_of_two,
+    span,
 )
 
 CHUNK: Final = 32
@@ -58,9 +59,9 @@ class ChunkTiles:
     """
 
     keys: int = 32
-    values: int = 32
-    solve_warps: int = 4
-    warps: int = 4
+    values: int = 16
+    solve_warps: int = 2
+    warps: int = 2
 
 
 def fused_chunks(
@@ -95,11 +96,7 @@ def fused_chunks(
     real = valid.astype(jnp.int32)
     square = jax.ShapeDtypeStruct((batch, heads, chunks, CHUNK, CHUNK), jnp.float32)  # type: ignore[no-untyped-call]
     dot = partial(float32_dot, interpret=interpret)
-    key_blocks = range(0, key_dim, keys)
-
-    def in_block(first: int | Int[Array, ""]) -> Bool[Array, " keys"]:
-        """Which dimensions of a block there are."""
-        return _below(keys, key_dim - first)
+    blocks = -(-key_dim // keys)
 
     def gated_delta_solve(
         query: Ref,
@@ -111,26 +108,24 @@ def fused_chunks(
         scores: Ref,
     ) -> None:
         chunk, head, row = pl.program_id(0), pl.program_id(1), pl.program_id(2)
-        place = (row, pl.ds(chunk * CHUNK, CHUNK), head)
-        is_real = _real(valid, row, chunk, time)
+        token = span(chunk * CHUNK, CHUNK)
+        is_real = _real(valid, row, token, time)
 
         @pl.when(_any(is_real))
         def _() -> None:
 
             def multiplied(index: Int[Array, ""], sums: _Squares) -> _Squares:
-                first = index * keys
-                block = (*place, pl.ds(first, keys))
-                mask = is_real[:, None] & in_block(first)[None, :]
+                dim = span(index * keys, keys)[None, :]
+                block = (row, token[:, None], head, dim)
+                mask = is_real[:, None] & (dim < key_dim)
                 held = _read(key.at[block], mask)
                 asked = _read(query.at[block], mask)
                 return sums[0] + dot(held, held, (1, 1)), sums[1] + dot(asked, held, (1, 1))
 
             nothing = jnp.zeros((CHUNK, CHUNK), jnp.float32)
-            products, asked = jax.lax.fori_loop(
-                0, len(key_blocks), multiplied, (nothing, nothing)
-            )
-            total = _running(_read(log_decay.at[place], is_real))
-            factor = _read(strength.at[place], is_real)
+            products, asked = jax.lax.fori_loop(0, blocks, multiplied, (nothing, nothing))
+            total = _running(_read(log_decay.at[row, token, head], is_real))
+            factor = _read(strength.at[row, token, head], is_real)
             later, earlier = _places()
             # Above the diagonal the exponent is positive and may overflow; nothing there is used.
             since = jnp.where(later >= earlier, total[:, None] - total[None, :], -jnp.inf)
@@ -152,56 +147,58 @@ def fused_chunks(
         mixed: Ref,
         following: Ref,
     ) -> None:
-        start, head, row = pl.program_id(0) * values, pl.program_id(1), pl.program_id(2)
-        has_value = _below(values, value_dim - start)
-
-        def in_state(first: int) -> tuple[Any, ...]:
-            return (row, head, pl.ds(first, keys), pl.ds(start, values))
+        head, row = pl.program_id(1), pl.program_id(2)
+        value_dims = span(pl.program_id(0) * values, values)[None, :]
+        key_blocks = [span(first, keys) for first in range(0, key_dim, keys)]
 
         def add_chunk(chunk: Int[Array, ""], held: _State) -> _State:
-            place = (row, pl.ds(chunk * CHUNK, CHUNK), head)
+            token = span(chunk * CHUNK, CHUNK)
             in_square = (row, head, chunk, pl.ds(0, CHUNK), pl.ds(0, CHUNK))
-            in_values = (*place, pl.ds(start, values))
-            is_real = _real(valid, row, chunk, time)
+            in_values = (row, token[:, None], head, value_dims)
+            is_real = _real(valid, row, token, time)
 
-            def read(ref: Ref, first: int) -> Float[Array, "chunk keys"]:
-                mask = is_real[:, None] & in_block(first)[None, :]
-                return _read(ref.at[*place, pl.ds(first, keys)], mask)
+            def read(ref: Ref, dims: Int[Array, " keys"]) -> Float[Array, "chunk keys"]:
+                mask = is_real[:, None] & (dims < key_dim)[None, :]
+                return _read(ref.at[row, token[:, None], head, dims[None, :]], mask)
 
-            def added(held: _State) -> tuple[Float[Array, "chunk values"], _State]:
-                decay = _read(log_decay.at[place], is_real)
+            def store(output: Float[Array, "chunk values"]) -> None:
+                mask = (token < time)[:, None] & (value_dims < value_dim)
+                masked_store(mixed.at[in_values], output.astype(mixed.dtype), mask)
+
+            def added(held: _State) -> _State:
+                decay = _read(log_decay.at[row, token, head], is_real)
                 total, until_end = _running(decay), jnp.sum(decay)
+                wanted = _read(value.at[in_values], is_real[:, None] & (value_dims < value_dim))
+                found = output = jnp.zeros((CHUNK, values), jnp.float32)
+                for dims, block in zip(key_blocks, held, strict=True):
+                    found += dot(read(key, dims), block)
+                    output += dot(read(query, dims), block)
                 since_start = jnp.exp(total)[:, None]
-                to_end = jnp.exp(until_end - total)[:, None]
-                changes = _read(value.at[in_values], is_real[:, None] & has_value[None, :])
-                output = jnp.zeros((CHUNK, values), jnp.float32)
-                for first, block in zip(key_blocks, held, strict=True):
-                    changes -= dot(read(key, first) * since_start, block)
-                    output += dot(read(query, first) * since_start, block)
-                changes = dot(inverses[in_square], changes)
-                output += dot(scores[in_square], changes)
-                following = tuple(
-                    block * jnp.exp(until_end) + dot(read(key, first) * to_end, changes, (0, 0))
-                    for first, block in zip(key_blocks, held, strict=True)
+                changes = dot(inverses[in_square], wanted - found * since_start)
+                output = output * since_start + dot(scores[in_square], changes)
+                # What is read after a store is read again: the keys are not kept in registers.
+                store(output)
+                kept = changes * jnp.exp(until_end - total)[:, None]
+                return tuple(
+                    block * jnp.exp(until_end) + dot(read(key, dims), kept, (0, 0))
+                    for dims, block in zip(key_blocks, held, strict=True)
                 )
-                return output, following
 
-            def passed(held: _State) -> tuple[Float[Array, "chunk values"], _State]:
-                return jnp.zeros((CHUNK, values), jnp.float32), held
+            def passed(held: _State) -> _State:
+                store(jnp.zeros((CHUNK, values), jnp.float32))
+                return held
 
-            output, held = jax.lax.cond(_any(is_real), added, passed, held)
-            mask = _below(CHUNK, time - chunk * CHUNK)[:, None] & has_value[None, :]
-            masked_store(mixed.at[in_values], output.astype(mixed.dtype), mask)
-            return held
+            following: _State = jax.lax.cond(_any(is_real), added, passed, held)
+            return following
 
-        masks = [in_block(first)[:, None] & has_value[None, :] for first in key_blocks]
+        blocks = [(row, head, dims[:, None], value_dims) for dims in key_blocks]
+        masks = [(dims < key_dim)[:, None] & (value_dims < value_dim) for dims in key_blocks]
         held = tuple(
-            masked_load(state.at[in_state(first)], mask)
-            for first, mask in zip(key_blocks, masks, strict=True)
+            masked_load(state.at[block], mask) for block, mask in zip(blocks, masks, strict=True)
         )
         held = jax.lax.fori_loop(0, chunks, add_chunk, held)
-        for first, mask, block in zip(key_blocks, masks, held, strict=True):
-            masked_store(following.at[in_state(first)], block, mask)
+        for block, mask, new in zip(blocks, masks, held, strict=True):
+            masked_store(following.at[block], new, mask)
 
     inverses, scores = launch(
         gated_delta_solve,
@@ -227,7 +224,9 @@ def fused_chunks(
     return mixed, following
 
 
-def _inverse(system: Float[Array, "chunk chunk"], *, interpret: bool) -> Float[Array, "chunk chunk"]:
+def _inverse(
+    system: Float[Array, "chunk chunk"], *, interpret: bool
+) -> Float[Array, "chunk chunk"]:
     """That of `system` plus the identity; `system` is strictly lower."""
     later, earlier = _places()
 
@@ -261,20 +260,14 @@ def _places() -> tuple[Int[Array, "chunk chunk"], Int[Array, "chunk chunk"]]:
 
 
 def _real(
-    valid: Ref, row: Int[Array, ""], chunk: Int[Array, ""], time: int
+    valid: Ref, row: Int[Array, ""], token: Int[Array, " chunk"], time: int
 ) -> Bool[Array, " chunk"]:
     """Which tokens of a chunk are valid."""
-    in_time = _below(CHUNK, time - chunk * CHUNK)
-    return masked_load(valid.at[row, pl.ds(chunk * CHUNK, CHUNK)], in_time) != 0
+    return masked_load(valid.at[row, token], token < time) != 0
 
 
 def _any(real: Bool[Array, " chunk"]) -> Bool[Array, ""]:
     return jnp.max(real.astype(jnp.int32)) > 0
-
-
-def _below(size: int, bound: int | Int[Array, ""]) -> Bool[Array, " size"]:
-    """Which of so many places are less than a bound."""
-    return jnp.arange(size, dtype=jnp.int32) < bound
 
 
 def _read(ref: Ref, mask: Bool[Array, "..."]) -> Float[Array, "..."]:

@@ -13,7 +13,14 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from pantheon.engine.kernels.pallas import Ref, launch, masked_load, masked_store, power_of_two
+from pantheon.engine.kernels.pallas import (
+    Ref,
+    launch,
+    masked_load,
+    masked_store,
+    power_of_two,
+    span,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +69,21 @@ def fused_step(
         mixed: Ref,
         following: Ref,
     ) -> None:
-        start, head, row = pl.program_id(0) * values, pl.program_id(1), pl.program_id(2)
-        has_key = jnp.arange(keys, dtype=jnp.int32) < key_dim
-        has_value = start + jnp.arange(values, dtype=jnp.int32) < value_dim
-        in_state = (row, head, pl.ds(0, keys), pl.ds(start, values))
+        head, row = pl.program_id(1), pl.program_id(2)
+        key_place = span(0, keys)
+        value_place = span(pl.program_id(0) * values, values)
+        has_key, has_value = key_place < key_dim, value_place < value_dim
         mask = has_key[:, None] & has_value[None, :]
-        in_keys, in_values = (row, head, pl.ds(0, keys)), (row, head, pl.ds(start, values))
+        in_state = (row, head, key_place[:, None], value_place[None, :])
+        in_keys, in_values = (row, head, key_place), (row, head, value_place)
         held_key = masked_load(key.at[in_keys], has_key).astype(jnp.float32)[:, None]
         asked = masked_load(query.at[in_keys], has_key).astype(jnp.float32)[:, None]
         wanted = masked_load(value.at[in_values], has_value).astype(jnp.float32)
         old = masked_load(state.at[in_state], mask)
         decayed = old * jnp.exp(log_decay[row, head].astype(jnp.float32))
-        change = (wanted - jnp.sum(decayed * held_key, axis=0)) * strength[row, head].astype(jnp.float32)
+        change = (wanted - jnp.sum(decayed * held_key, axis=0)) * strength[row, head].astype(
+            jnp.float32
+        )
         new = decayed + held_key * change[None, :]
         output = jnp.sum(new * asked, axis=0)
         masked_store(mixed.at[in_values], output.astype(mixed.dtype), has_value)

@@ -12,10 +12,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy as np
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int
 
-from pantheon.engine.kernels.pallas import Ref, launch, masked_load, masked_store, power_of_two
+from pantheon.engine.kernels.pallas import (
+    Ref,
+    launch,
+    masked_load,
+    masked_store,
+    power_of_two,
+    span,
+)
 
 _SILU_COLUMNS = 1024
 _HEADS = 8
@@ -41,18 +50,21 @@ def add_rms_norm(
     tokens = math.prod(x.shape[:-1])
     columns = power_of_two(hidden)
 
-    def add_rms_norm_row(x: Ref, delta: Ref, weight: Ref, live: Ref, total: Ref, normed: Ref) -> None:
+    def add_rms_norm_row(
+        x: Ref, delta: Ref, weight: Ref, live: Ref, total: Ref, normed: Ref
+    ) -> None:
         row = pl.program_id(0)
-        has = jnp.arange(columns, dtype=jnp.int32) < hidden
+        column = span(0, columns)
+        has = column < hidden
         is_live = has & _is_live(live, row)
-        place = (row, pl.ds(0, columns))
+        place = (row, column)
         # As it is kept: the norm is that of what the next layers see.
         added = _read(x.at[place], is_live) + _read(delta.at[place], is_live)
         kept = added.astype(total.dtype)
         masked_store(total.at[place], kept, has)
         added = kept.astype(jnp.float32)
         mean_square = jnp.sum(added * added) / hidden
-        factor = _read(weight.at[pl.ds(0, columns)], has)
+        factor = _read(weight.at[column], has)
         scaled = added * jax.lax.rsqrt(mean_square + epsilon) * factor
         masked_store(normed.at[place], scaled.astype(normed.dtype), has)
 
@@ -86,10 +98,10 @@ def silu_product(
     columns = min(_SILU_COLUMNS, power_of_two(inner))
 
     def silu_product_tile(gate: Ref, up: Ref, live: Ref, product: Ref) -> None:
-        start, row = pl.program_id(0) * columns, pl.program_id(1)
-        has = start + jnp.arange(columns, dtype=jnp.int32) < inner
+        column, row = span(pl.program_id(0) * columns, columns), pl.program_id(1)
+        has = column < inner
         is_live = has & _is_live(live, row)
-        place = (row, pl.ds(start, columns))
+        place = (row, column)
         factor = _read(gate.at[place], is_live)
         found = factor / (1.0 + jnp.exp(-factor)) * _read(up.at[place], is_live)
         masked_store(product.at[place], found.astype(product.dtype), has)
@@ -132,34 +144,37 @@ def rotate(
     split = (head_dim // 2, 2) if neighbours else (head_dim,)
 
     def rotate_heads(x: Ref, by: Ref, live: Ref, output: Ref) -> None:
-        start, token = pl.program_id(0) * _HEADS, pl.program_id(1)
-        has_head = start + jnp.arange(_HEADS, dtype=jnp.int32) < heads
-        in_heads = (token, pl.ds(start, _HEADS))
+        head = span(pl.program_id(0) * _HEADS, _HEADS)[:, None]
+        token = pl.program_id(1)
         is_live = _is_live(live, token)
 
-        def places(first: int, count: int, block: int) -> list[tuple[Any, ...]]:
-            """Where both dimensions of some pairs stand, from the first pair on."""
+        def places(pair: Int[Array, " pairs"], apart: int) -> list[tuple[Any, ...]]:
+            """Where both dimensions of some pairs stand, so many apart if they are no neighbours."""
             if neighbours:
-                return [(pl.ds(first, block), which) for which in (0, 1)]
-            return [(pl.ds(2 * first + which * count, block),) for which in (0, 1)]
+                return [(pair, np.int32(which)) for which in (0, 1)]
+            return [(pair + which * apart,) for which in (0, 1)]
 
-        block = power_of_two(pairs)
-        has_pair = jnp.arange(block, dtype=jnp.int32) < pairs
-        mask = has_head[:, None] & has_pair[None, :]
-        where = places(0, pairs, block)
-        numbers = [_read(x.at[*in_heads, *place], mask & is_live) for place in where]
+        def at_heads(place: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (token, head, place[0][None, :], *place[1:])
+
+        pair = span(0, power_of_two(pairs))
+        mask = (head < heads) & (pair < pairs)[None, :]
+        where = places(pair, pairs)
+        numbers = [_read(x.at[at_heads(place)], mask & is_live) for place in where]
         for place, own, partner in zip(where, numbers, reversed(numbers), strict=True):
-            cosine, sine = (_read(by.at[token, kind, *place], has_pair) for kind in (0, 1))
+            cosine, sine = (
+                _read(by.at[token, np.int32(kind), *place], pair < pairs) for kind in (0, 1)
+            )
             found = own * cosine[None, :] + partner * sine[None, :]
             # Times zero, what is no number would still be none.
             found = jnp.where(is_live, found, 0.0)
-            masked_store(output.at[*in_heads, *place], found.astype(output.dtype), mask)
+            masked_store(output.at[at_heads(place)], found.astype(output.dtype), mask)
         if rest:
-            block = power_of_two(rest)
-            mask = has_head[:, None] & (jnp.arange(block, dtype=jnp.int32) < rest)[None, :]
-            for place in places(pairs, rest, block):
-                passed = masked_load(x.at[*in_heads, *place], mask & is_live)
-                masked_store(output.at[*in_heads, *place], passed, mask)
+            other = span(0, power_of_two(rest))
+            mask = (head < heads) & (other < rest)[None, :]
+            for place in places(other + (pairs if neighbours else turned), rest):
+                passed = masked_load(x.at[at_heads(place)], mask & is_live)
+                masked_store(output.at[at_heads(place)], passed, mask)
 
     shape = (tokens, heads, *split)
     (output,) = launch(
