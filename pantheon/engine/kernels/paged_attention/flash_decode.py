@@ -8,6 +8,7 @@ share a key head are the queries of one tile: keys and values are read once for 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -26,22 +27,18 @@ class DecodeTiles:
         part: tokens that one program reads, rounded down to whole pages, one at least.
         keys: at most so many tokens in a tile.
         merged: parts that are read at once when they are merged.
-        warps, stages: see `launch`.
+        warps, stages: see `launch`. A page is looked up a stage before it is read, so that of five
+            stages two tiles of keys and values are held in shared memory.
     """
 
     part: int = 256
-    keys: int = 64
+    keys: int = 32
     merged: int = 16
     warps: int = 4
-    stages: int = 3
+    stages: int = 5
 
-    @classmethod
-    def of(cls, head_dim: int, itemsize: int) -> DecodeTiles:
-        """Those for keys of so many dimensions of so many bytes.
 
-        The tiles of all stages are in shared memory at once, 163 KiB of which an A100 has.
-        """
-        return cls(keys=64 if head_dim * itemsize <= 256 else 32)
+_TILES: Final = DecodeTiles()
 
 
 def flash_decode(
@@ -54,7 +51,7 @@ def flash_decode(
     *,
     scale: float,
     window: int = 0,
-    tiles: DecodeTiles | None = None,
+    tiles: DecodeTiles = _TILES,
     interpret: bool = False,
 ) -> Float[Array, "batch 1 heads head_dim"]:
     """See `paged_attention`. Pages are float16, bfloat16 or float32.
@@ -62,12 +59,10 @@ def flash_decode(
     Queries and weights are rounded to the type of the pages; sums are float32.
 
     Args:
-        tiles: None for those of `DecodeTiles.of`.
         interpret: see `launch`.
     """
     batch, _, heads, head_dim = query.shape
     _, kv_heads, page_size, _ = key_pages.shape
-    tiles = tiles or DecodeTiles.of(head_dim, key_pages.dtype.itemsize)
     shape = PageShape.of(page_size, head_dim, tiles.keys)
     part = max(1, tiles.part // page_size) * shape.tiles
     parts = -(-block_tables.shape[1] * shape.tiles // part)

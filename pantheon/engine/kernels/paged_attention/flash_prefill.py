@@ -29,15 +29,13 @@ class PrefillTiles:
 
     queries: int = 64
     keys: int = 64
-    warps: int = 4
-    stages: int = 3
+    warps: int = 8
+    stages: int = 5
 
     @classmethod
     def of(cls, head_dim: int, itemsize: int) -> PrefillTiles:
         """Those for keys of so many dimensions of so many bytes."""
-        if head_dim * itemsize <= 256:
-            return cls()
-        return cls(keys=32, warps=8, stages=2)
+        return cls(keys=64 if head_dim * itemsize <= 256 else 32)
 
 
 def flash_prefill(
