@@ -23,7 +23,7 @@ def launch(
     warps: int,
     stages: int,
     interpret: bool,
-) -> list[jax.Array]:
+) -> tuple[jax.Array, ...]:
     """Run a kernel over whole arrays, which its programs address themselves.
 
     Args:
@@ -35,9 +35,9 @@ def launch(
     """
     if 0 in grid:
         raise ValueError(f"{kernel.__name__}: expected a grid of one program or more, got {grid}")
-    call: Callable[..., list[jax.Array]] = pl.pallas_call(
+    call: Callable[..., tuple[jax.Array, ...]] = pl.pallas_call(
         kernel,
-        out_shape=list(outputs),
+        out_shape=tuple(outputs),
         grid=grid,
         name=kernel.__name__,
         interpret=interpret,
@@ -54,8 +54,11 @@ def power_of_two(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def masked_load(ref: Ref, mask: jax.Array, other: float = 0) -> jax.Array:
-    """What a ref holds where `mask` is true, `other` elsewhere: nothing is read there."""
+def masked_load(ref: Ref, mask: jax.Array, other: float | int = 0) -> jax.Array:
+    """What a ref holds where `mask` is true, `other` elsewhere: nothing is read there.
+
+    An index past the end of an axis is an array of indices: JAX refuses such slices from 0.12 on.
+    """
     loaded: jax.Array = gpu.load(ref, mask=mask, other=jnp.asarray(other, ref.dtype))
     return loaded
 

@@ -101,10 +101,10 @@ def flash_decode(
         @pl.when(first < end)
         def _() -> None:
             queries, dims = power_of_two(group), power_of_two(head_dim)
-            has_head = jnp.arange(queries, dtype=jnp.int32) < group
-            has_dim = jnp.arange(dims, dtype=jnp.int32) < head_dim
-            mask = has_head[:, None] & has_dim[None, :]
-            tile = (pl.ds(0, queries), pl.ds(0, dims))
+            head = jnp.arange(queries, dtype=jnp.int32)
+            dim = jnp.arange(dims, dtype=jnp.int32)
+            mask = (head < group)[:, None] & (dim < head_dim)[None, :]
+            tile = (head[:, None], dim[None, :])
             seen = attend(
                 masked_load(query.at[row, kv_head, *tile], mask),
                 jnp.full((queries,), position, jnp.int32),
@@ -119,8 +119,8 @@ def flash_decode(
                 scale=scale,
                 window=window,
             )
-            masked_store(peaks.at[row, kv_head, index, tile[0]], seen.peak, has_head)
-            masked_store(totals.at[row, kv_head, index, tile[0]], seen.total, has_head)
+            masked_store(peaks.at[row, kv_head, index, head], seen.peak, head < group)
+            masked_store(totals.at[row, kv_head, index, head], seen.total, head < group)
             masked_store(mixed.at[row, kv_head, index, *tile], seen.mixed, mask)
 
     def flash_decode_merge(
@@ -129,7 +129,7 @@ def flash_decode(
         head, row = pl.program_id(0), pl.program_id(1)
         first, end = bounds(positions[row], lengths[row])
         dims = power_of_two(head_dim)
-        has_dim = jnp.arange(dims, dtype=jnp.int32) < head_dim
+        dim = jnp.arange(dims, dtype=jnp.int32)
         # Those that no program has written are not read.
         first, end = first // part, (end + part - 1) // part
 
@@ -137,13 +137,14 @@ def flash_decode(
             index: Int[Array, ""],
             seen: tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dims"]],
         ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dims"]]:
-            start = first + index * tiles.merged
-            place = (row, head // group, pl.ds(start, tiles.merged), head % group)
-            written = start + jnp.arange(tiles.merged, dtype=jnp.int32) < end
+            chosen = first + index * tiles.merged + jnp.arange(tiles.merged, dtype=jnp.int32)
+            place = (row, head // group, chosen, head % group)
+            written = chosen < end
             peak = masked_load(peaks.at[place], written, -jnp.inf)
             total = masked_load(totals.at[place], written)
             values = masked_load(
-                mixed.at[*place, pl.ds(0, dims)], written[:, None] & has_dim[None, :]
+                mixed.at[row, head // group, chosen[:, None], head % group, dim[None, :]],
+                written[:, None] & (dim < head_dim)[None, :],
             )
             highest = jnp.maximum(seen[0], jnp.max(peak))
             finite = jnp.where(highest > -jnp.inf, highest, 0.0)
@@ -158,7 +159,7 @@ def flash_decode(
         count = (end - first + tiles.merged - 1) // tiles.merged
         _, total, sums = jax.lax.fori_loop(0, count, add, nothing)
         sums = sums / jnp.where(total == 0, 1.0, total)
-        masked_store(output.at[row, head, pl.ds(0, dims)], sums.astype(output.dtype), has_dim)
+        masked_store(output.at[row, head, dim], sums.astype(output.dtype), dim < head_dim)
 
     partial = launch(
         flash_decode_part,

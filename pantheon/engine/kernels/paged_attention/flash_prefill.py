@@ -82,12 +82,12 @@ def flash_prefill(
         lengths: Ref,
         output: Ref,
     ) -> None:
-        start, head, row = pl.program_id(0) * queries, pl.program_id(1), pl.program_id(2)
-        in_time = start + jnp.arange(queries, dtype=jnp.int32) < time
-        has_dim = jnp.arange(dims, dtype=jnp.int32) < head_dim
-        mask = in_time[:, None] & has_dim[None, :]
-        place = (row, pl.ds(start, queries), head, pl.ds(0, dims))
-        position = masked_load(positions.at[row, pl.ds(start, queries)], in_time, -1)
+        index, head, row = pl.program_id(0), pl.program_id(1), pl.program_id(2)
+        token = index * queries + jnp.arange(queries, dtype=jnp.int32)
+        dim = jnp.arange(dims, dtype=jnp.int32)
+        mask = (token < time)[:, None] & (dim < head_dim)[None, :]
+        place = (row, token[:, None], head, dim[None, :])
+        position = masked_load(positions.at[row, token], token < time, -1)
         newest = jnp.max(position)
         oldest = jnp.min(jnp.where(position < 0, newest, position))
         length = lengths[row]
