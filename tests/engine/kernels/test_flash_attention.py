@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax._src.mesh import AbstractDevice
+from jax.sharding import AbstractMesh, use_abstract_mesh
 
 from pantheon.engine.kernels.paged_attention import paged_attention
 from pantheon.engine.kernels.paged_attention.cases import CASES, Case
@@ -91,9 +93,10 @@ def test_what_is_no_number_stays_visible(case: Case, part: str, bad: float) -> N
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(np.float16, 1e-3), (ml_dtypes.bfloat16, 8e-3)], ids=["f16", "bf16"]
+    ("case", "dtype", "tolerance"),
+    [(CASES[1], np.float16, 1e-3), (CASES[6], ml_dtypes.bfloat16, 8e-3)],
+    ids=["decode of float16", "prefill of bfloat16"],
 )
-@pytest.mark.parametrize("case", [CASES[1], CASES[6]], ids=lambda case: case.name)
 def test_weights_and_queries_have_the_precision_of_the_pages(
     case: Case, dtype: Any, tolerance: float
 ) -> None:
@@ -103,6 +106,16 @@ def test_weights_and_queries_have_the_precision_of_the_pages(
     found = _flash(case, arguments)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, softmax_attention(case, arguments), atol=tolerance)
+
+
+def test_a_query_that_float16_cannot_hold_has_no_numbers() -> None:
+    """By its score of minus infinity every key would be passed over, and zeros would come out."""
+    query, keys, values, *rest = CASES[1].arguments()
+    query[0, 0, 0, 0], keys[..., 0] = 1e5, -np.abs(keys[..., 0])
+    keys, values = keys.astype(np.float16), values.astype(np.float16)
+    found = _flash(CASES[1], (query, keys, values, *rest))
+    assert np.isnan(found[0, 0, 0]).all()
+    assert np.isfinite(found[1:]).all()
 
 
 @pytest.mark.parametrize("case", [CASES[1], _MORE[4]], ids=lambda case: case.name)
@@ -131,25 +144,6 @@ def test_tokens_of_a_chunk_that_are_not_live_are_zeros_and_change_no_other(
     np.testing.assert_array_equal(found[bounds[1] :], 0)
 
 
-@pytest.mark.parametrize(
-    "tiles",
-    [DecodeTiles(part=64, keys=16, merged=2), DecodeTiles(part=1024, keys=64)],
-    ids=["small", "large"],
-)
-def test_decode_does_not_depend_on_how_it_is_cut(tiles: DecodeTiles) -> None:
-    case = _MORE[0]
-    arguments = case.arguments()
-    found = _flash(case, arguments, tiles=tiles)
-    np.testing.assert_allclose(found, softmax_attention(case, arguments), atol=2e-6)
-
-
-def test_prefill_does_not_depend_on_how_it_is_cut() -> None:
-    case = _MORE[3]
-    arguments = case.arguments()
-    found = _flash(case, arguments, tiles=PrefillTiles(queries=32, keys=16))
-    np.testing.assert_allclose(found, softmax_attention(case, arguments), atol=2e-6)
-
-
 def _drawn(
     time: int, window: int, lengths: tuple[int, ...], seed: int
 ) -> tuple[Case, tuple[np.ndarray, ...]]:
@@ -166,15 +160,9 @@ def _drawn(
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    lengths=st.tuples(*[st.integers(0, 96)] * 3),
-    window=st.sampled_from([0, 21]),
-    seed=st.integers(0, 99),
-)
-def test_decode_of_rows_of_any_length(
-    lengths: tuple[int, ...], window: int, seed: int
-) -> None:
-    case, arguments = _drawn(1, window, lengths, seed)
+@given(lengths=st.tuples(*[st.integers(0, 96)] * 3), seed=st.integers(0, 99))
+def test_decode_of_rows_of_any_length(lengths: tuple[int, ...], seed: int) -> None:
+    case, arguments = _drawn(1, 21, lengths, seed)
     found = _flash(case, arguments, tiles=DecodeTiles(part=16, merged=2))
     np.testing.assert_allclose(found, softmax_attention(case, arguments), atol=2e-6)
 
@@ -182,12 +170,28 @@ def test_decode_of_rows_of_any_length(
 @settings(max_examples=40, deadline=None)
 @given(
     lengths=st.tuples(*[st.just(0) | st.integers(20, 96)] * 2),
-    window=st.sampled_from([0, 21]),
     seed=st.integers(0, 99),
 )
-def test_prefill_of_chunks_that_end_anywhere(
-    lengths: tuple[int, ...], window: int, seed: int
-) -> None:
-    case, arguments = _drawn(20, window, lengths, seed)
+def test_prefill_of_chunks_that_end_anywhere(lengths: tuple[int, ...], seed: int) -> None:
+    case, arguments = _drawn(20, 0, lengths, seed)
     found = _flash(case, arguments, tiles=PrefillTiles(queries=16))
     np.testing.assert_allclose(found, softmax_attention(case, arguments), atol=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("case", "kernels"), [(CASES[1], 2), (CASES[3], 1)], ids=["decode", "prefill"]
+)
+def test_a_gpu_is_given_the_kernels(case: Case, kernels: int) -> None:
+    """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
+    device = AbstractDevice("NVIDIA H200", None, "cuda")
+    attention = jax.jit(functools.partial(paged_attention, scale=0.125, window=21, flash=True))
+    with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
+        lowered = attention.trace(*case.arguments()).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == kernels
+
+
+def test_kernels_for_cpus_and_for_gpus_are_not_asked_for_at_once() -> None:
+    arguments = map(jnp.asarray, CASES[0].arguments())
+    with pytest.raises(ValueError, match="native kernels or those for GPUs"):
+        paged_attention(*arguments, scale=1.0, native=True, flash=True)

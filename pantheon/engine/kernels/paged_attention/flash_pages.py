@@ -107,6 +107,8 @@ def attend(
     """
     queries, dims = query.shape
     query = query.astype(key_pages.dtype)
+    # Infinite in float16, a query might pass over every key in silence.
+    query = jnp.where(jnp.abs(query) < jnp.inf, query, jnp.nan)
     in_tile = jnp.arange(shape.keys, dtype=jnp.int32)
     dim = jnp.arange(dims, dtype=jnp.int32)
 
