@@ -19,9 +19,7 @@ from triton.compiler import CompiledKernel as Program
 
 from bench.ahead_of_time.compiled import CompiledKernel
 from bench.ahead_of_time.moved_bytes import moved_bytes
-
-_PTX_VERSION: Final = 87
-"""The newest that the assembler of CUDA 12.9, which XLA calls, understands."""
+from pantheon.engine.kernels.triton_launch import BACKEND_OPTIONS
 
 _USAGE: Final = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 
@@ -37,7 +35,7 @@ class Launch:
         stages: how many passes of a loop are in flight.
         least_bytes: inputs and outputs, each once.
         trips: of the loops without constant bounds; see `moved_bytes`.
-        fused: whether the compiler may make fused multiply-adds of its own.
+        fused: whether the compiler may make fused multiply-adds of its own, as it does for Pallas.
     """
 
     kernel: str
@@ -91,7 +89,7 @@ def _compiled(launch: Launch, source: Any, capability: int) -> CompiledKernel:
     options = {
         "num_warps": launch.warps,
         "num_stages": launch.stages,
-        "ptx_version": _PTX_VERSION,
+        **BACKEND_OPTIONS,
         "enable_fp_fusion": launch.fused,
     }
     # Of a folder of its own, so that nothing was compiled before.
