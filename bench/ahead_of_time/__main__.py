@@ -49,7 +49,8 @@ def _compile(work: list[tuple[Job, int]]) -> list[CompiledKernel]:
     context = multiprocessing.get_context("spawn")
     workers = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        return [one.result() for one in [pool.submit(job, at) for job, at in work]]
+        running = [pool.submit(job, capability) for job, capability in work]
+        return [kernel for one in running for kernel in one.result()]
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def jobs() -> Iterator[Job]:
             yield partial(_experts, type, expert_case)
 
 
-def _product(type: str, case: ProductCase, capability: int) -> CompiledKernel:
+def _product(type: str, case: ProductCase, capability: int) -> tuple[CompiledKernel]:
     kind = RAW_TYPES[type]
     row_bytes = case.inputs // kind.values * kind.size
     launch = product_launch((case.rows, case.inputs), "bfloat16", (case.outputs, row_bytes), type)
@@ -46,7 +46,7 @@ def _product(type: str, case: ProductCase, capability: int) -> CompiledKernel:
     return _compiled(name, case.name, launch, launch.grid, types, least, capability)
 
 
-def _experts(type: str, case: ExpertCase, capability: int) -> CompiledKernel:
+def _experts(type: str, case: ExpertCase, capability: int) -> tuple[CompiledKernel]:
     """Only tiles that have something to do count: the others look at one number and end."""
     kind = RAW_TYPES[type]
     row_bytes = case.inputs // kind.values * kind.size
@@ -81,7 +81,7 @@ def _compiled(
     types: dict[str, str],
     least: int,
     capability: int,
-) -> CompiledKernel:
+) -> tuple[CompiledKernel]:
     named: dict[str, Any] = dict(launch.constants)
     call = Launch(kernel, case, grid, launch.warps, launch.stages, least)
-    return compiled_function(call, launch.function, types, named, capability)
+    return (compiled_function(call, launch.function, types, named, capability),)

@@ -47,7 +47,6 @@ CASES: Final = (
 )
 
 MODEL_CASES: Final = (
-    Case("gate, a token", 1, 0, 8, 128, 768, 2048),
     Case("gate, eight tokens", 8, 0, 8, 128, 768, 2048),
     Case("gate, a chunk of a prompt", 128, 0, 8, 128, 768, 2048),
     Case("down, eight tokens", 8, 0, 8, 128, 2048, 768),
