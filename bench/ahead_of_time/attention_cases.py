@@ -17,6 +17,7 @@ from pantheon.engine.kernels.paged_attention.flash_decode import DecodeTiles, fl
 from pantheon.engine.kernels.paged_attention.flash_prefill import PrefillTiles, flash_prefill
 
 _PAGE: Final = 64
+_DECODE_TILES: Final = DecodeTiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class AttentionCase:
         """Shapes of what `paged_attention` takes."""
 
         def of(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call, no-any-return]
+            return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
         pages = of((self.pages, *self.page), jnp.dtype(self.dtype))
         return (
@@ -106,10 +107,9 @@ def attention_kernels(capability: int) -> Iterator[CompiledKernel]:
 
 
 def decode_kernels(
-    case: AttentionCase, capability: int, tiles: DecodeTiles | None = None
+    case: AttentionCase, capability: int, tiles: DecodeTiles = _DECODE_TILES
 ) -> list[CompiledKernel]:
-    """`flash_decode`, by chosen tiles or those that it chooses itself."""
-    tiles = tiles or DecodeTiles.of(case.head_dim, jnp.dtype(case.dtype).itemsize)
+    """`flash_decode` of one case."""
     parts = case.length // tiles.part
     # A part of a query head leaves its values, its peak and its total.
     partial = 4 * case.rows * case.heads * parts * (case.head_dim + 2)
@@ -128,7 +128,7 @@ def decode_kernels(
 def prefill_kernels(
     case: AttentionCase, capability: int, tiles: PrefillTiles | None = None
 ) -> list[CompiledKernel]:
-    """`flash_prefill`, likewise."""
+    """`flash_prefill` of one case, by chosen tiles or those that it chooses itself."""
     tiles = tiles or PrefillTiles.of(case.head_dim, jnp.dtype(case.dtype).itemsize)
     # A tile of queries sees the keys before it and in it.
     seen = [

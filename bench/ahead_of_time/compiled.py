@@ -39,7 +39,7 @@ class CompiledKernel:
         moved_bytes: what loads and stores of the generated code ask for, in the whole grid. What
             the caches answer is in it, and so is what a mask leaves out.
         least_bytes: inputs and outputs, each once.
-        seconds: of compiling.
+        seconds: of a processor, for compiling.
     """
 
     kernel: str

@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_CONSTANT: Final = re.compile(r"(%\w+) = arith\.constant (-?\d+) : \w+")
-_LOOP: Final = re.compile(r"\bscf\.for %\w+ = (%\w+) to (%\w+) step (%\w+)")
+_NAME: Final = r"%[\w.$-]+"
+_CONSTANT: Final = re.compile(rf"({_NAME}) = arith\.constant (-?\d+) : \w+")
+_LOOP: Final = re.compile(rf"\bscf\.for {_NAME} = ({_NAME}) to ({_NAME}) step ({_NAME})")
 _MOVE: Final = re.compile(r"\btt\.(?:load|store)\b.* : (.*)")
 _OTHER_MOVES: Final = re.compile(r"\btt\.(?:atomic_\w+|descriptor_\w+|call|gather)\b")
 _POINTERS: Final = re.compile(r"(?:tensor<((?:\d+x)+))?!tt\.ptr<([a-z]+)(\d+)\w*>")

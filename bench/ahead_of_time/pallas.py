@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import jax
 from jax._src.lib import triton as _triton  # noqa: F401  (its import makes the dialect known)
-from jax._src.lib.mlir import ir
 from jax._src.mesh import AbstractDevice
 from jax.sharding import AbstractMesh, use_abstract_mesh
+from jaxlib.mlir import ir
 from jaxlib.triton import dialect
 
 from bench.ahead_of_time.compiled import CompiledKernel
@@ -99,7 +99,7 @@ def lowered_kernels(
     Args:
         capability: 80 or 90; see `CompiledKernel`.
     """
-    device = AbstractDevice(_DEVICES[capability], None, "cuda")  # type: ignore[call-arg]
+    device = AbstractDevice(_DEVICES[capability], None, "cuda")
     with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
         traced = jax.jit(function).trace(*arguments)
         with warnings.catch_warnings():
@@ -131,7 +131,7 @@ def _kernel(config: ir.DictAttr) -> LoweredKernel:
         module = ir.Module.parse(ir.StringAttr(config["ir"]).value_bytes)
     return LoweredKernel(
         name=ir.StringAttr(config["name"]).value,
-        ir=module.operation.get_asm(print_generic_op_form=False),
+        ir=str(module),
         grid=(number("grid_x"), number("grid_y"), number("grid_z")),
         warps=number("num_warps"),
         stages=number("num_stages"),

@@ -11,7 +11,7 @@ module {
     %cst = arith.constant dense<0.0> : tensor<128xf16> loc(#loc1)
     %c1_i32 = arith.constant 1 : i32 loc(#loc1)
     %c3_i32 = arith.constant 3 : i32 loc(#loc1)
-    %c8_i32 = arith.constant 8 : i32 loc(#loc2)
+    %sums.0-1 = arith.constant 8 : i32 loc(#loc2)
     %c0_i32 = arith.constant 0 : i32 loc(#loc1)
 """
 _TAIL = """
@@ -19,7 +19,7 @@ _TAIL = """
   } loc(#loc)
 } loc(#loc)
 """
-_LOOP = "%a = scf.for %i = %c0_i32 to %c8_i32 step %c3_i32 iter_args(%b = %a) -> (f32)  : i32 {"
+_LOOP = "%a = scf.for %i = %c0_i32 to %sums.0-1 step %c3_i32 iter_args(%b = %a) -> (f32)  : i32 {"
 _OPEN_LOOP = "%a = scf.for %i = %c0_i32 to %n step %c1_i32 iter_args(%b = %a) -> (f32)  : i32 {"
 _END = "} loc(#loc3)"
 _LOAD = "%1 = tt.load %2, %3, %cst : tensor<4x32x!tt.ptr<f16>> loc(#loc4)"

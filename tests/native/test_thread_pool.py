@@ -32,7 +32,10 @@ def scenes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "races":
         flags.append(_RACES)
     assert _COMPILER is not None
-    sources = [str(_SCENES), *(str(_NATIVE / name) for name in ("thread_pool.cpp", "processors.cpp"))]
+    sources = [
+        str(_SCENES),
+        *(str(_NATIVE / name) for name in ("thread_pool.cpp", "processors.cpp")),
+    ]
     run = subprocess.run(
         [_COMPILER, *flags, *sources, "-o", str(program)],
         capture_output=True,

@@ -58,8 +58,11 @@ def power_of_two(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def masked_load(ref: Ref, mask: jax.Array, other: float = 0) -> jax.Array:
-    """What a ref holds where `mask` is true, `other` elsewhere: nothing is read there."""
+def masked_load(ref: Ref, mask: jax.Array, other: float | int = 0) -> jax.Array:
+    """What a ref holds where `mask` is true, `other` elsewhere: nothing is read there.
+
+    An index past the end of an axis is an array of indices: JAX refuses such slices from 0.12 on.
+    """
     loaded: jax.Array = gpu.load(ref, mask=mask, other=jnp.asarray(other, ref.dtype))
     return loaded
 

@@ -8,6 +8,7 @@ share a key head are the queries of one tile: keys and values are read once for 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -26,22 +27,18 @@ class DecodeTiles:
         part: tokens that one program reads, rounded down to whole pages, one at least.
         keys: at most so many tokens in a tile.
         merged: parts that are read at once when they are merged.
-        warps, stages: see `launch`.
+        warps, stages: see `launch`. A page is looked up a stage before it is read, so that of five
+            stages two tiles of keys and values are held in shared memory.
     """
 
     part: int = 256
-    keys: int = 64
+    keys: int = 32
     merged: int = 16
     warps: int = 4
-    stages: int = 3
+    stages: int = 5
 
-    @classmethod
-    def of(cls, head_dim: int, itemsize: int) -> DecodeTiles:
-        """Those for keys of so many dimensions of so many bytes.
 
-        The tiles of all stages are in shared memory at once, 163 KiB of which an A100 has.
-        """
-        return cls(keys=64 if head_dim * itemsize <= 256 else 32)
+_TILES: Final = DecodeTiles()
 
 
 def flash_decode(
@@ -54,7 +51,7 @@ def flash_decode(
     *,
     scale: float,
     window: int = 0,
-    tiles: DecodeTiles | None = None,
+    tiles: DecodeTiles = _TILES,
     interpret: bool = False,
 ) -> Float[Array, "batch 1 heads head_dim"]:
     """See `paged_attention`. Pages are float16, bfloat16 or float32.
@@ -62,12 +59,10 @@ def flash_decode(
     Queries and weights are rounded to the type of the pages; sums are float32.
 
     Args:
-        tiles: None for those of `DecodeTiles.of`.
         interpret: see `launch`.
     """
     batch, _, heads, head_dim = query.shape
     _, kv_heads, page_size, _ = key_pages.shape
-    tiles = tiles or DecodeTiles.of(head_dim, key_pages.dtype.itemsize)
     shape = PageShape.of(page_size, head_dim, tiles.keys)
     part = max(1, tiles.part // page_size) * shape.tiles
     parts = -(-block_tables.shape[1] * shape.tiles // part)
@@ -106,10 +101,10 @@ def flash_decode(
         @pl.when(first < end)
         def _() -> None:
             queries, dims = power_of_two(group), power_of_two(head_dim)
-            has_head = jnp.arange(queries, dtype=jnp.int32) < group
-            has_dim = jnp.arange(dims, dtype=jnp.int32) < head_dim
-            mask = has_head[:, None] & has_dim[None, :]
-            tile = (pl.ds(0, queries), pl.ds(0, dims))
+            head = jnp.arange(queries, dtype=jnp.int32)
+            dim = jnp.arange(dims, dtype=jnp.int32)
+            mask = (head < group)[:, None] & (dim < head_dim)[None, :]
+            tile = (head[:, None], dim[None, :])
             seen = attend(
                 masked_load(query.at[row, kv_head, *tile], mask),
                 jnp.full((queries,), position, jnp.int32),
@@ -124,8 +119,8 @@ def flash_decode(
                 scale=scale,
                 window=window,
             )
-            masked_store(peaks.at[row, kv_head, index, tile[0]], seen.peak, has_head)
-            masked_store(totals.at[row, kv_head, index, tile[0]], seen.total, has_head)
+            masked_store(peaks.at[row, kv_head, index, head], seen.peak, head < group)
+            masked_store(totals.at[row, kv_head, index, head], seen.total, head < group)
             masked_store(mixed.at[row, kv_head, index, *tile], seen.mixed, mask)
 
     def flash_decode_merge(
@@ -134,7 +129,7 @@ def flash_decode(
         head, row = pl.program_id(0), pl.program_id(1)
         first, end = bounds(positions[row], lengths[row])
         dims = power_of_two(head_dim)
-        has_dim = jnp.arange(dims, dtype=jnp.int32) < head_dim
+        dim = jnp.arange(dims, dtype=jnp.int32)
         # Those that no program has written are not read.
         first, end = first // part, (end + part - 1) // part
 
@@ -142,13 +137,14 @@ def flash_decode(
             index: Int[Array, ""],
             seen: tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dims"]],
         ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dims"]]:
-            start = first + index * tiles.merged
-            place = (row, head // group, pl.ds(start, tiles.merged), head % group)
-            written = start + jnp.arange(tiles.merged, dtype=jnp.int32) < end
+            chosen = first + index * tiles.merged + jnp.arange(tiles.merged, dtype=jnp.int32)
+            place = (row, head // group, chosen, head % group)
+            written = chosen < end
             peak = masked_load(peaks.at[place], written, -jnp.inf)
             total = masked_load(totals.at[place], written)
             values = masked_load(
-                mixed.at[*place, pl.ds(0, dims)], written[:, None] & has_dim[None, :]
+                mixed.at[row, head // group, chosen[:, None], head % group, dim[None, :]],
+                written[:, None] & (dim < head_dim)[None, :],
             )
             highest = jnp.maximum(seen[0], jnp.max(peak))
             finite = jnp.where(highest > -jnp.inf, highest, 0.0)
@@ -163,7 +159,7 @@ def flash_decode(
         count = (end - first + tiles.merged - 1) // tiles.merged
         _, total, sums = jax.lax.fori_loop(0, count, add, nothing)
         sums = sums / jnp.where(total == 0, 1.0, total)
-        masked_store(output.at[row, head, pl.ds(0, dims)], sums.astype(output.dtype), has_dim)
+        masked_store(output.at[row, head, dim], sums.astype(output.dtype), dim < head_dim)
 
     partial = launch(
         flash_decode_part,

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels.pallas import Ref, masked_load, power_of_two
@@ -108,21 +107,24 @@ def attend(
     """
     queries, dims = query.shape
     query = query.astype(key_pages.dtype)
+    # Infinite in float16, a query might pass over every key in silence.
+    query = jnp.where(jnp.abs(query) < jnp.inf, query, jnp.nan)
     in_tile = jnp.arange(shape.keys, dtype=jnp.int32)
-    has_dim = jnp.arange(dims, dtype=jnp.int32) < shape.head_dim
+    dim = jnp.arange(dims, dtype=jnp.int32)
 
     def add_tile(index: Int[Array, ""], seen: RunningSoftmax) -> RunningSoftmax:
-        block, start = index // shape.tiles, index % shape.tiles * shape.keys
-        token = block * shape.page_size + start + in_tile
+        block = index // shape.tiles
+        offset = index % shape.tiles * shape.keys + in_tile
+        token = block * shape.page_size + offset
         held = token < length
         if shape.page_size % shape.keys:
-            held &= start + in_tile < shape.page_size
+            held &= offset < shape.page_size
         page = block_tables[row, block]
-        place = (page, kv_head, pl.ds(start, shape.keys), pl.ds(0, dims))
+        place = (page, kv_head, offset[:, None], dim[None, :])
         # A weight of zero does not undo what others left past the end: it may be no number.
         mask = jnp.broadcast_to(held[:, None], (shape.keys, dims))
         if dims > shape.head_dim:
-            mask &= has_dim[None, :]
+            mask &= dim[None, :] < shape.head_dim
         keys = masked_load(key_pages.at[place], mask)
         values = masked_load(value_pages.at[place], mask)
         scores = jax.lax.dot_general(

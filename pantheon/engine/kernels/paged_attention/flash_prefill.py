@@ -29,15 +29,13 @@ class PrefillTiles:
 
     queries: int = 64
     keys: int = 64
-    warps: int = 4
-    stages: int = 3
+    warps: int = 8
+    stages: int = 5
 
     @classmethod
     def of(cls, head_dim: int, itemsize: int) -> PrefillTiles:
         """Those for keys of so many dimensions of so many bytes."""
-        if head_dim * itemsize <= 256:
-            return cls()
-        return cls(keys=32, warps=8, stages=2)
+        return cls(keys=64 if head_dim * itemsize <= 256 else 32)
 
 
 def flash_prefill(
@@ -84,12 +82,12 @@ def flash_prefill(
         lengths: Ref,
         output: Ref,
     ) -> None:
-        start, head, row = pl.program_id(0) * queries, pl.program_id(1), pl.program_id(2)
-        in_time = start + jnp.arange(queries, dtype=jnp.int32) < time
-        has_dim = jnp.arange(dims, dtype=jnp.int32) < head_dim
-        mask = in_time[:, None] & has_dim[None, :]
-        place = (row, pl.ds(start, queries), head, pl.ds(0, dims))
-        position = masked_load(positions.at[row, pl.ds(start, queries)], in_time, -1)
+        index, head, row = pl.program_id(0), pl.program_id(1), pl.program_id(2)
+        token = index * queries + jnp.arange(queries, dtype=jnp.int32)
+        dim = jnp.arange(dims, dtype=jnp.int32)
+        mask = (token < time)[:, None] & (dim < head_dim)[None, :]
+        place = (row, token[:, None], head, dim[None, :])
+        position = masked_load(positions.at[row, token], token < time, -1)
         newest = jnp.max(position)
         oldest = jnp.min(jnp.where(position < 0, newest, position))
         length = lengths[row]
