@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from pantheon.engine.kernels.causal_conv import causal_conv
 from pantheon.engine.kernels.gated_delta_rule import gated_delta_rule
 from pantheon.engine.kernels.packed_matmul import late_zero
-from pantheon.engine.model.causal_conv import causal_conv
 from pantheon.engine.model.config import DeltaNetConfig, ModelConfig
 from pantheon.engine.model.fixed_batch import in_fixed_batch
 from pantheon.engine.model.kv_cache import Placement

@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from pantheon.engine.kernels.paged_attention.flash_decode import flash_decode
+from pantheon.engine.kernels.paged_attention.flash_prefill import flash_prefill
 from pantheon.engine.kernels.paged_attention.native import native_attention, native_write
 from pantheon.engine.kernels.paged_attention.online import online
 
@@ -21,6 +23,7 @@ def paged_attention(
     scale: float,
     window: int = 0,
     native: bool = False,
+    flash: bool = False,
 ) -> Float[Array, "batch time heads head_dim"]:
     """Attend from each query token to the tokens at or before its position.
 
@@ -33,14 +36,24 @@ def paged_attention(
             not read.
         lengths: tokens held by each sequence, 0 for a padding row.
         live: of the tokens of all sequences as one axis, the first that is no padding and one past
-            the last. What comes out for the others means nothing; the native kernels spend no time
-            on it. None for no padding.
+            the last. What comes out for the others means nothing; the native kernels and those for
+            GPUs spend no time on it. None for no padding.
         window: how many tokens back a token sees, itself included; 0 for all.
         native: by the native kernels, which must be there.
+        flash: by the kernels for GPUs, which compile for nothing else.
+
+    Raises:
+        ValueError: both `native` and `flash`.
     """
+    if native and flash:
+        raise ValueError("attention: expected native kernels or those for GPUs, got both")
     arguments = (query, key_pages, value_pages, block_tables, positions, lengths)
     if native:
         return native_attention(*arguments, live, scale=scale, window=window)
+    if flash and query.shape[1] == 1:
+        return flash_decode(*arguments, scale=scale, window=window)
+    if flash:
+        return flash_prefill(*arguments, live, scale=scale, window=window)
     return online(*arguments, scale=scale, window=window)
 
 

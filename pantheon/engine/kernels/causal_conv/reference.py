@@ -1,4 +1,4 @@
-"""The short causal convolution in front of a recurrent layer."""
+"""The definition: a row at a time, a tap at a time."""
 
 from __future__ import annotations
 
@@ -7,25 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
-def causal_conv(
+def reference(
     x: Float[Array, "batch time channels"],
     kernel: Float[Array, "channels taps"],
     before: Float[Array, "batch taps_before channels"],
     valid: Bool[Array, "batch time"],
 ) -> tuple[Float[Array, "batch time channels"], Float[Array, "batch taps_before channels"]]:
-    """Convolve each channel with its own taps; the newest input meets the last tap.
-
-    The inputs before a row's first valid token are its sequence's last ones, which are part of
-    what a sequence leaves between steps. The valid tokens of a row stand next to each other;
-    what is computed at the others means nothing.
-
-    Args:
-        before: the `taps - 1` inputs before the first valid token, oldest first.
-
-    Returns:
-        The convolved inputs, and `before` of what follows the last valid token: `before` itself,
-        bit for bit, for a row without valid tokens.
-    """
+    """See `causal_conv`."""
     taps = kernel.shape[1]
     first = jnp.argmax(valid, axis=1)
     after = first + jnp.sum(valid, axis=1, dtype=first.dtype)
