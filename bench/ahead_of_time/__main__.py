@@ -15,7 +15,7 @@ from itertools import product
 from typing import Final
 
 from bench import machine
-from bench.ahead_of_time import products
+from bench.ahead_of_time import attention_cases, products, recurrent_cases
 from bench.ahead_of_time.compiled import CompiledKernel, compiled_table, spilling
 from bench.ahead_of_time.job import Job
 from bench.results import ROOT, keep
@@ -30,7 +30,7 @@ def main() -> int:
         0; 1 when a kernel does not fit into the registers.
     """
     start = time.perf_counter()
-    jobs = [*products.jobs()]
+    jobs = [*attention_cases.jobs(), *products.jobs(), *recurrent_cases.jobs()]
     found = _compile(list(product(jobs, _CAPABILITIES)))
     print(compiled_table(found))
     print(f"\n{len(found)} compiled in {time.perf_counter() - start:.0f} s; none has run")

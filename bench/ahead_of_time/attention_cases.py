@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bench.ahead_of_time.compiled import CompiledKernel
+from bench.ahead_of_time.job import Job
 from bench.ahead_of_time.pallas import Cost, compiled_kernels
 from pantheon.engine.kernels.paged_attention.flash_decode import DecodeTiles, flash_decode
 from pantheon.engine.kernels.paged_attention.flash_prefill import PrefillTiles, flash_prefill
@@ -98,12 +99,12 @@ PREFILL: Final = (
 )
 
 
-def attention_kernels(capability: int) -> Iterator[CompiledKernel]:
-    """Decode and prefill of every case, compiled for one kind of GPU."""
+def jobs() -> Iterator[Job]:
+    """Every case."""
     for case in DECODE:
-        yield from decode_kernels(case, capability)
+        yield functools.partial(decode_kernels, case)
     for case in PREFILL:
-        yield from prefill_kernels(case, capability)
+        yield functools.partial(prefill_kernels, case)
 
 
 def decode_kernels(

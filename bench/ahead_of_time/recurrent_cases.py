@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 
 from bench.ahead_of_time.compiled import CompiledKernel
+from bench.ahead_of_time.job import Job
 from bench.ahead_of_time.pallas import Cost, compiled_kernels
 from pantheon.engine.kernels.causal_conv import cases as conv_cases
 from pantheon.engine.kernels.causal_conv.fused import fused_conv
@@ -23,14 +23,13 @@ from pantheon.engine.kernels.row_wise import pallas as row_wise
 _EPSILON: Final = 1e-6
 
 
-def recurrent_kernels(capability: int) -> Iterator[CompiledKernel]:
+def jobs() -> tuple[Job, ...]:
     """The gated delta rule, the convolution and the row-wise operations, of every case."""
-    for delta_case in delta_cases.COMPILED:
-        yield from delta_kernels(delta_case, capability)
-    for conv_case in conv_cases.COMPILED:
-        yield from conv_kernels(conv_case, capability)
-    for row_case in row_cases.COMPILED:
-        yield from row_kernels(row_case, capability)
+    return (
+        *(functools.partial(delta_kernels, case) for case in delta_cases.COMPILED),
+        *(functools.partial(conv_kernels, case) for case in conv_cases.COMPILED),
+        *(functools.partial(row_kernels, case) for case in row_cases.COMPILED),
+    )
 
 
 def delta_kernels(case: delta_cases.Case, capability: int) -> list[CompiledKernel]:

@@ -78,8 +78,8 @@ def span(start: int | Int[Array, ""], size: int) -> Int[Array, " size"]:
 
 
 def float32_dot(
-    left: Float[Array, "..."],
-    right: Float[Array, "..."],
+    left: Float[Array, ...],
+    right: Float[Array, ...],
     contracted: tuple[int, int] = (1, 0),
     *,
     interpret: bool,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy as np
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int
 

@@ -270,6 +270,6 @@ def _any(real: Bool[Array, " chunk"]) -> Bool[Array, ""]:
     return jnp.max(real.astype(jnp.int32)) > 0
 
 
-def _read(ref: Ref, mask: Bool[Array, "..."]) -> Float[Array, "..."]:
+def _read(ref: Ref, mask: Bool[Array, ...]) -> Float[Array, ...]:
     """In float32, zeros where `mask` is false."""
     return masked_load(ref, mask).astype(jnp.float32)

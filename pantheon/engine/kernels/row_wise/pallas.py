@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy as np
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int
 
@@ -198,6 +197,6 @@ def _is_live(live: Ref, token: Int[Array, ""]) -> Bool[Array, ""]:
     return inside
 
 
-def _read(ref: Ref, mask: Bool[Array, "..."]) -> Float[Array, "..."]:
+def _read(ref: Ref, mask: Bool[Array, ...]) -> Float[Array, ...]:
     """In float32, zeros where `mask` is false."""
     return masked_load(ref, mask).astype(jnp.float32)
