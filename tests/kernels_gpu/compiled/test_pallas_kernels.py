@@ -1,4 +1,4 @@
-"""What is taken from a lowered program and told to Triton's compiler, on a kernel of known needs."""
+"""What is taken from a lowered program for Triton's compiler, on a kernel of known needs."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def rotate(
         is_live = _is_live(live, token)
 
         def places(pair: Int[Array, " pairs"], apart: int) -> list[tuple[Any, ...]]:
-            """Where both dimensions of some pairs stand, so many apart if they are no neighbours."""
+            """Where both dimensions of pairs stand, so many apart if they are no neighbours."""
             if neighbours:
                 return [(pair, np.int32(which)) for which in (0, 1)]
             return [(pair + which * apart,) for which in (0, 1)]
