@@ -105,7 +105,7 @@ def row_kernels(case: row_cases.Case, capability: int) -> list[CompiledKernel]:
 
 
 def _array(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call, no-any-return]
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
 def _size(*arrays: jax.ShapeDtypeStruct) -> int:
