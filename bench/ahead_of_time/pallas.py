@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
+from jax._src.interpreters import mlir
 from jax._src.lib import triton as _triton  # noqa: F401  (its import makes the dialect known)
 from jax._src.mesh import AbstractDevice
 from jax.sharding import AbstractMesh, use_abstract_mesh
@@ -125,7 +126,8 @@ def _kernel(config: ir.DictAttr) -> LoweredKernel:
     def number(name: str) -> int:
         return int(ir.IntegerAttr(config[name]).value)
 
-    context = ir.Context()
+    # With all of JAX's dialects: barriers are of one of them.
+    context = mlir.make_ir_context()
     dialect.register_dialect(context)
     with context:
         module = ir.Module.parse(ir.StringAttr(config["ir"]).value_bytes)

@@ -15,7 +15,7 @@ Ref: TypeAlias = Any
 """An array in the memory of the device, as a kernel sees it. JAX has no public type for it."""
 
 _HIGHEST: Final = jax.lax.Precision.HIGHEST
-_THREE_PASSES: Final = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
+_THREE_PASSES: Final = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
 
 
 def launch(
@@ -70,6 +70,15 @@ def masked_load(ref: Ref, mask: jax.Array, other: float | int = 0) -> jax.Array:
 def masked_store(ref: Ref, value: jax.Array, mask: jax.Array) -> None:
     """Store where `mask` is true."""
     gpu.store(ref, value, mask=mask)
+
+
+def barrier(*, interpret: bool) -> None:
+    """What one thread of a program has stored before, all of them read after.
+
+    Where a program is interpreted it is one thread.
+    """
+    if not interpret:
+        gpu.debug_barrier()
 
 
 def span(start: int | Int[Array, ""], size: int) -> Int[Array, " size"]:

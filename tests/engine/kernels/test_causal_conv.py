@@ -24,7 +24,11 @@ def _inputs(seed: int, time: int) -> np.ndarray:
 _KERNEL = _inputs(1, _TAPS).T
 _Implementation = Callable[..., tuple[jax.Array, jax.Array]]
 _conv = jax.jit(causal_conv)
-_fused = jax.jit(partial(fused_conv, tiles=ConvTiles(time=4, channels=16), interpret=True))
+# Interpreted, a kernel is a large program that runs for a moment.
+_fused = jax.jit(
+    partial(fused_conv, tiles=ConvTiles(time=4, channels=16), interpret=True),
+    compiler_options={"xla_backend_optimization_level": 0},
+)
 _every = pytest.mark.parametrize("conv", [_conv, _fused], ids=["api", "fused"])
 
 

@@ -1,6 +1,7 @@
 """Every implementation of the gated delta rule against its definition."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,8 @@ gated_delta_rule = jax.jit(api.gated_delta_rule)
 reference = jax.jit(definition.reference)
 
 
-@jax.jit
+# Interpreted, a kernel is a large program that runs for a moment.
+@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def fused(query: jax.Array, *others: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The Pallas kernels, interpreted, with more than one tile of the value dimensions."""
     if query.shape[1] == 1:
@@ -135,7 +137,7 @@ def test_fused_chunks_of_any_span_equal_the_recurrence(
     seed: int, spans: tuple[tuple[int, int], ...]
 ) -> None:
     """What stands at tokens that are not valid is not read, and their output is zeros."""
-    case = Case("any spans", 90, 1, 16, 16, tuple((min(span), max(span)) for span in spans))
+    case = Case("any spans", 90, 1, 40, 24, tuple((min(span), max(span)) for span in spans))
     *tokens, valid, state = case.arguments(seed)
     expected, expected_state = _token_by_token((*tokens, valid, state))
     for part in tokens:

@@ -13,9 +13,11 @@ from pantheon.engine.kernels.row_wise import pallas
 from pantheon.engine.kernels.row_wise.cases import CASES, Case
 
 _every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-add_rms_norm = jax.jit(partial(pallas.add_rms_norm, interpret=True), static_argnums=3)
-silu_product = jax.jit(partial(pallas.silu_product, interpret=True))
-rotate = jax.jit(partial(pallas.rotate, interpret=True), static_argnames="neighbours")
+# Interpreted, a kernel is a large program that runs for a moment.
+_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+add_rms_norm = _jit(partial(pallas.add_rms_norm, interpret=True), static_argnums=3)
+silu_product = _jit(partial(pallas.silu_product, interpret=True))
+rotate = _jit(partial(pallas.rotate, interpret=True), static_argnames="neighbours")
 
 
 @_every

@@ -59,7 +59,6 @@ CASES: Final = (
     Case("prefill with padding on both sides", 128, 2, 32, 64, ((70, 101),)),
     Case("prefill of uneven rows", 48, 3, 16, 16, ((0, 48), (5, 17), (0, 0))),
     Case("decode of odd sizes", 1, 3, 40, 24, ((0, 1), (0, 1))),
-    Case("prefill of odd sizes", 70, 1, 40, 24, ((3, 69),)),
     Case("prefill of one key", 128, 2, 32, 32, ((0, 128),), same_key=True),
 )
 

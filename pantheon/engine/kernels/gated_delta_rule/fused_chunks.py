@@ -2,7 +2,8 @@
 
 The first solves the triangular system of each chunk, all chunks at once, since it needs no state:
 it leaves the inverse of the system's matrix and the scores of the queries. The second runs some
-columns of the state through the chunks, in registers from the first to the last.
+columns of the state through the chunks. Between chunks they stand where the result will stand, in
+the processor's cache: in registers they would leave no room for products.
 
 The inverse is made by doubling. Where the blocks A and C on the diagonal of `[[A, 0], [B, C]]` are
 inverted, what stands below them is `-C^-1 B A^-1`: a level is two products. All that is ever
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.kernels.pallas import (
     Ref,
+    barrier,
     float32_dot,
     launch,
     masked_load,
@@ -44,8 +46,7 @@ _LEVELS: Final = CHUNK.bit_length() - 1
 """How often blocks of one token are doubled until a chunk is one block."""
 
 _Squares = tuple[Float[Array, "chunk chunk"], Float[Array, "chunk chunk"]]
-_State = tuple[Float[Array, "keys values"], ...]
-"""Some columns of a state, a block of key dimensions after another."""
+_Values = tuple[Float[Array, "chunk values"], Float[Array, "chunk values"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class ChunkTiles:
     """
 
     keys: int = 32
-    values: int = 16
+    values: int = 32
     solve_warps: int = 2
-    warps: int = 2
+    warps: int = 4
 
 
 def fused_chunks(
@@ -87,16 +88,16 @@ def fused_chunks(
         tiles: None for those of `ChunkTiles()`.
         interpret: see `launch`.
     """
-    batch, time, heads, key_dim = query.shape
-    value_dim = value.shape[-1]
+    batch, time, heads, key_dims = query.shape
+    value_dims = value.shape[-1]
     tiles = tiles or ChunkTiles()
     chunks = -(-time // CHUNK)
-    keys = min(tiles.keys, power_of_two(key_dim))
-    values = min(tiles.values, power_of_two(value_dim))
+    keys = min(tiles.keys, power_of_two(key_dims))
+    values = min(tiles.values, power_of_two(value_dims))
+    blocks = -(-key_dims // keys)
     real = valid.astype(jnp.int32)
     square = jax.ShapeDtypeStruct((batch, heads, chunks, CHUNK, CHUNK), jnp.float32)  # type: ignore[no-untyped-call]
     dot = partial(float32_dot, interpret=interpret)
-    blocks = -(-key_dim // keys)
 
     def gated_delta_solve(
         query: Ref,
@@ -113,13 +114,12 @@ def fused_chunks(
 
         @pl.when(_any(is_real))
         def _() -> None:
-
-            def multiplied(index: Int[Array, ""], sums: _Squares) -> _Squares:
-                dim = span(index * keys, keys)[None, :]
-                block = (row, token[:, None], head, dim)
-                mask = is_real[:, None] & (dim < key_dim)
-                held = _read(key.at[block], mask)
-                asked = _read(query.at[block], mask)
+            def multiplied(block: Int[Array, ""], sums: _Squares) -> _Squares:
+                key_dim = span(block * keys, keys)[None, :]
+                place = (row, token[:, None], head, key_dim)
+                mask = is_real[:, None] & (key_dim < key_dims)
+                held = _read(key.at[place], mask)
+                asked = _read(query.at[place], mask)
                 return sums[0] + dot(held, held, (1, 1)), sums[1] + dot(asked, held, (1, 1))
 
             nothing = jnp.zeros((CHUNK, CHUNK), jnp.float32)
@@ -148,57 +148,66 @@ def fused_chunks(
         following: Ref,
     ) -> None:
         head, row = pl.program_id(1), pl.program_id(2)
-        value_dims = span(pl.program_id(0) * values, values)[None, :]
-        key_blocks = [span(first, keys) for first in range(0, key_dim, keys)]
+        value_dim = span(pl.program_id(0) * values, values)[None, :]
+        has_value = value_dim < value_dims
 
-        def add_chunk(chunk: Int[Array, ""], held: _State) -> _State:
+        def in_state(block: Int[Array, ""]) -> tuple[tuple[Any, ...], Bool[Array, "keys values"]]:
+            key_dim = span(block * keys, keys)[:, None]
+            return (row, head, key_dim, value_dim), (key_dim < key_dims) & has_value
+
+        def copy(block: Int[Array, ""], _: None) -> None:
+            place, mask = in_state(block)
+            masked_store(following.at[place], masked_load(state.at[place], mask), mask)
+
+        def add_chunk(chunk: Int[Array, ""], _: None) -> None:
             token = span(chunk * CHUNK, CHUNK)
             in_square = (row, head, chunk, pl.ds(0, CHUNK), pl.ds(0, CHUNK))
-            in_values = (row, token[:, None], head, value_dims)
+            in_values = (row, token[:, None], head, value_dim)
             is_real = _real(valid, row, token, time)
 
-            def read(ref: Ref, dims: Int[Array, " keys"]) -> Float[Array, "chunk keys"]:
-                mask = is_real[:, None] & (dims < key_dim)[None, :]
-                return _read(ref.at[row, token[:, None], head, dims[None, :]], mask)
+            def read(ref: Ref, block: Int[Array, ""]) -> Float[Array, "chunk keys"]:
+                key_dim = span(block * keys, keys)[None, :]
+                mask = is_real[:, None] & (key_dim < key_dims)
+                return _read(ref.at[row, token[:, None], head, key_dim], mask)
 
             def store(output: Float[Array, "chunk values"]) -> None:
-                mask = (token < time)[:, None] & (value_dims < value_dim)
+                mask = (token < time)[:, None] & has_value
                 masked_store(mixed.at[in_values], output.astype(mixed.dtype), mask)
 
-            def added(held: _State) -> _State:
+            @pl.when(_any(is_real))
+            def _() -> None:
+                def multiplied(block: Int[Array, ""], sums: _Values) -> _Values:
+                    place, mask = in_state(block)
+                    held = masked_load(following.at[place], mask)
+                    found = sums[0] + dot(read(key, block), held)
+                    return found, sums[1] + dot(read(query, block), held)
+
+                def update(block: Int[Array, ""], _: None) -> None:
+                    place, mask = in_state(block)
+                    held = masked_load(following.at[place], mask) * jnp.exp(until_end)
+                    new = held + dot(read(key, block), kept, (0, 0))
+                    masked_store(following.at[place], new, mask)
+
+                nothing = jnp.zeros((CHUNK, values), jnp.float32)
+                found, output = jax.lax.fori_loop(0, blocks, multiplied, (nothing, nothing))
                 decay = _read(log_decay.at[row, token, head], is_real)
                 total, until_end = _running(decay), jnp.sum(decay)
-                wanted = _read(value.at[in_values], is_real[:, None] & (value_dims < value_dim))
-                found = output = jnp.zeros((CHUNK, values), jnp.float32)
-                for dims, block in zip(key_blocks, held, strict=True):
-                    found += dot(read(key, dims), block)
-                    output += dot(read(query, dims), block)
                 since_start = jnp.exp(total)[:, None]
+                wanted = _read(value.at[in_values], is_real[:, None] & has_value)
                 changes = dot(inverses[in_square], wanted - found * since_start)
-                output = output * since_start + dot(scores[in_square], changes)
-                # What is read after a store is read again: the keys are not kept in registers.
-                store(output)
+                store(output * since_start + dot(scores[in_square], changes))
                 kept = changes * jnp.exp(until_end - total)[:, None]
-                return tuple(
-                    block * jnp.exp(until_end) + dot(read(key, dims), kept, (0, 0))
-                    for dims, block in zip(key_blocks, held, strict=True)
-                )
+                barrier(interpret=interpret)
+                jax.lax.fori_loop(0, blocks, update, None)
+                barrier(interpret=interpret)
 
-            def passed(held: _State) -> _State:
+            @pl.when(~_any(is_real))
+            def _() -> None:
                 store(jnp.zeros((CHUNK, values), jnp.float32))
-                return held
 
-            following: _State = jax.lax.cond(_any(is_real), added, passed, held)
-            return following
-
-        blocks = [(row, head, dims[:, None], value_dims) for dims in key_blocks]
-        masks = [(dims < key_dim)[:, None] & (value_dims < value_dim) for dims in key_blocks]
-        held = tuple(
-            masked_load(state.at[block], mask) for block, mask in zip(blocks, masks, strict=True)
-        )
-        held = jax.lax.fori_loop(0, chunks, add_chunk, held)
-        for block, mask, new in zip(blocks, masks, held, strict=True):
-            masked_store(following.at[block], new, mask)
+        jax.lax.fori_loop(0, blocks, copy, None)
+        barrier(interpret=interpret)
+        jax.lax.fori_loop(0, chunks, add_chunk, None)
 
     inverses, scores = launch(
         gated_delta_solve,
@@ -216,7 +225,7 @@ def fused_chunks(
             jax.ShapeDtypeStruct(value.shape, value.dtype),  # type: ignore[no-untyped-call]
             jax.ShapeDtypeStruct(state.shape, state.dtype),  # type: ignore[no-untyped-call]
         ],
-        grid=(-(-value_dim // values), heads, batch),
+        grid=(-(-value_dims // values), heads, batch),
         warps=tiles.warps,
         stages=1,
         interpret=interpret,
