@@ -6,6 +6,8 @@ Everything that a GPU is asked for is the same but the order of sums within a ti
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -195,3 +197,12 @@ def test_kernels_for_cpus_and_for_gpus_are_not_asked_for_at_once() -> None:
     arguments = map(jnp.asarray, CASES[0].arguments())
     with pytest.raises(ValueError, match="native kernels or those for GPUs"):
         paged_attention(*arguments, scale=1.0, native=True, flash=True)
+
+
+def test_a_start_without_a_gpu_does_not_import_pallas() -> None:
+    """It would take a fifth of a second of every start (ARCHITECTURE, "A start")."""
+    code = (
+        "import sys, pantheon.engine.registry; "
+        "sys.exit(any(name.startswith('jax.experimental.pallas') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
