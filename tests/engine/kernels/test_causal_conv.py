@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax._src.mesh import AbstractDevice
+from jax.sharding import AbstractMesh, use_abstract_mesh
 
 from pantheon.engine.kernels.causal_conv import causal_conv
 from pantheon.engine.kernels.causal_conv.cases import CASES, Case
@@ -26,7 +28,7 @@ _Implementation = Callable[..., tuple[jax.Array, jax.Array]]
 _conv = jax.jit(causal_conv)
 # Interpreted, a kernel is a large program that runs for a moment.
 _fused = jax.jit(
-    partial(fused_conv, tiles=ConvTiles(time=4, channels=16), interpret=True),
+    partial(fused_conv, tiles=ConvTiles(time=2, channels=16), interpret=True),
     compiler_options={"xla_backend_optimization_level": 0},
 )
 _every = pytest.mark.parametrize("conv", [_conv, _fused], ids=["api", "fused"])
@@ -94,3 +96,14 @@ def test_fused_rows_are_bitwise_the_same_alone_and_in_company() -> None:
     alone = _fused(x[1:2], kernel, before[1:2], valid[1:2])
     for one, all_of_them in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one[0], all_of_them[1])
+
+
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
+@pytest.mark.parametrize("case", CASES[:2], ids=lambda case: case.name)
+def test_a_gpu_is_given_the_kernel(case: Case) -> None:
+    """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
+    device = AbstractDevice("NVIDIA H200", None, "cuda")
+    conv = jax.jit(partial(causal_conv, fused=True))
+    with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
+        lowered = conv.trace(*case.arguments()).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == 1

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax._src.mesh import AbstractDevice
+from jax.sharding import AbstractMesh, use_abstract_mesh
 
 from pantheon.engine.kernels.gated_delta_rule import api
 from pantheon.engine.kernels.gated_delta_rule import reference as definition
@@ -157,3 +159,16 @@ def test_fused_takes_tokens_of_16_bits(time: int) -> None:
     assert (mixed.dtype, following.dtype) == (jnp.float16, jnp.float32)
     np.testing.assert_allclose(mixed, expected, rtol=1e-3, atol=2e-5)
     np.testing.assert_allclose(following, expected_state, atol=2e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("case", "kernels"), [(CASES[0], 1), (_LONG, 2)], ids=["decode", "prefill"]
+)
+def test_a_gpu_is_given_the_kernels(case: Case, kernels: int) -> None:
+    """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
+    device = AbstractDevice("NVIDIA H200", None, "cuda")
+    rule = jax.jit(partial(api.gated_delta_rule, fused=True))
+    with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
+        lowered = rule.trace(*case.arguments()).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == kernels

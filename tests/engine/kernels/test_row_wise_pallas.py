@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.mesh import AbstractDevice
+from jax.sharding import AbstractMesh, use_abstract_mesh
 
 from pantheon.engine.kernels.row_wise import pallas
 from pantheon.engine.kernels.row_wise.cases import CASES, Case
@@ -113,3 +115,27 @@ def test_a_rotation_that_does_not_fit_a_head_is_refused(head_dim: int, turned: i
     x, by = jnp.ones((1, 1, 1, head_dim)), jnp.ones((1, 1, 2, turned))
     with pytest.raises(ValueError, match=f"expected an even part of {head_dim}"):
         pallas.rotate(x, by, neighbours=True, interpret=True)
+
+
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
+@_every
+def test_a_gpu_is_given_the_kernels(case: Case) -> None:
+    """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
+    device = AbstractDevice("NVIDIA H200", None, "cuda")
+
+    def layer(x: jax.Array, gate: jax.Array, heads: jax.Array, by: jax.Array) -> list[jax.Array]:
+        return [
+            *pallas.add_rms_norm(x, x, x[0, 0], 1e-5),
+            pallas.silu_product(gate, gate),
+            pallas.rotate(heads, by, neighbours=case.neighbours),
+        ]
+
+    arguments = (
+        case.normal(1, case.hidden),
+        case.normal(2, case.inner),
+        case.normal(3, case.heads, case.head_dim),
+        case.normal(4, 2, case.turned),
+    )
+    with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
+        lowered = jax.jit(layer).trace(*arguments).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == 3

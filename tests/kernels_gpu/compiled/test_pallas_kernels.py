@@ -56,7 +56,7 @@ def test_bytes_are_those_of_loads_and_stores_in_all_programs(capability: int) ->
 
 
 def test_loops_of_constant_bounds_are_counted_as_they_are() -> None:
-    """Their bounds are sums in what Pallas lowers. Barriers are of another dialect than the rest."""
+    """Their bounds are sums in what Pallas lowers. Barriers are of a dialect of their own."""
 
     def copied(source: Ref, target: Ref) -> None:
         def copy(index: jax.Array, _: None) -> None:

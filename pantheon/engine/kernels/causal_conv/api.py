@@ -12,6 +12,8 @@ def causal_conv(
     kernel: Float[Array, "channels taps"],
     before: Float[Array, "batch taps_before channels"],
     valid: Bool[Array, "batch time"],
+    *,
+    fused: bool = False,
 ) -> tuple[Float[Array, "batch time channels"], Float[Array, "batch taps_before channels"]]:
     """Convolve each channel with its own taps; the newest input meets the last tap.
 
@@ -21,9 +23,15 @@ def causal_conv(
 
     Args:
         before: the `taps - 1` inputs before the first valid token, oldest first.
+        fused: by the kernel for GPUs, which compiles for nothing else.
 
     Returns:
         The convolved inputs, and `before` of what follows the last valid token: `before` itself,
         bit for bit, for a row without valid tokens.
     """
+    if fused:
+        # Imported here: Pallas would take a fifth of a second of every start on a CPU.
+        from pantheon.engine.kernels.causal_conv.fused import fused_conv
+
+        return fused_conv(x, kernel, before, valid)
     return reference(x, kernel, before, valid)

@@ -1,7 +1,8 @@
 """The gated delta rule: a recurrent state of fast weights, read and corrected by each token.
 
-Implementations, by platform: `chunked` (plain XLA, every platform). `reference` is the definition
-that the others are tested against, `cases` are shared by tests and benchmarks.
+Implementations: `fused_step` and `fused_chunks` (Pallas, on GPUs) and `chunked` (plain XLA, every
+platform). `reference` is the definition that the others are tested against, `cases` are shared by
+tests and benchmarks.
 """
 
 from pantheon.engine.kernels.gated_delta_rule.api import gated_delta_rule

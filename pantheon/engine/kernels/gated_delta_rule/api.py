@@ -16,6 +16,8 @@ def gated_delta_rule(
     strength: Float[Array, "batch time heads"],
     valid: Bool[Array, "batch time"],
     state: Float[Array, "batch heads key_dim value_dim"],
+    *,
+    fused: bool = False,
 ) -> tuple[
     Float[Array, "batch time heads value_dim"], Float[Array, "batch heads key_dim value_dim"]
 ]:
@@ -30,10 +32,19 @@ def gated_delta_rule(
         query: scaled already.
         log_decay: at most 0.
         strength: between 0 and 1.
+        fused: by the kernels for GPUs, which compile for nothing else. Keys are then of length one
+            or less.
 
     Returns:
         The outputs, and the state after the last valid token.
     """
+    arguments = (query, key, value, log_decay, strength, valid, state)
+    if fused:
+        # Imported here: Pallas would take a fifth of a second of every start on a CPU.
+        from pantheon.engine.kernels.gated_delta_rule.fused_chunks import fused_chunks
+        from pantheon.engine.kernels.gated_delta_rule.fused_step import fused_step
+
+        return fused_step(*arguments) if query.shape[1] == 1 else fused_chunks(*arguments)
     # One token needs no matrix of chunk by chunk.
     implementation = reference if query.shape[1] == 1 else chunked
-    return implementation(query, key, value, log_decay, strength, valid, state)
+    return implementation(*arguments)

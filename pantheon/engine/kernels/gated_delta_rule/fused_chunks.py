@@ -175,7 +175,7 @@ def fused_chunks(
                 masked_store(mixed.at[in_values], output.astype(mixed.dtype), mask)
 
             @pl.when(_any(is_real))
-            def _() -> None:
+            def add() -> None:
                 def multiplied(block: Int[Array, ""], sums: _Values) -> _Values:
                     place, mask = in_state(block)
                     held = masked_load(following.at[place], mask)
@@ -202,7 +202,7 @@ def fused_chunks(
                 barrier(interpret=interpret)
 
             @pl.when(~_any(is_real))
-            def _() -> None:
+            def pass_over() -> None:
                 store(jnp.zeros((CHUNK, values), jnp.float32))
 
         jax.lax.fori_loop(0, blocks, copy, None)
