@@ -122,7 +122,7 @@ def _load(
         dimensions = replace(dimensions, native=native, kv_dtype=config.precision.kv_dtype)
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
-        ).check(_free_bytes())
+        ).check(_free_bytes(native))
         # Beside the weights: most of those are read without the interpreter's lock.
         coming = reading.submit(read_text, file.metadata)
         version = known_version(
@@ -144,7 +144,7 @@ def _load(
     progress(f"tools are called in the dialect {dialect.name}")
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
-    memory = int(_free_bytes() * config.kv_memory_share)
+    memory = int(_free_bytes(native) * config.kv_memory_share)
     states = plan_states(
         rows=concurrent if config.batch_slots else 1,
         sessions=sessions if config.session_cache else 0,
@@ -244,9 +244,9 @@ def _load(
     return instance
 
 
-def _free_bytes() -> int:
-    """Memory that nothing has and nothing was promised."""
-    return max(host_memory().available - promised_bytes(), 0)
+def _free_bytes(native: bool) -> int:
+    """Memory that nothing has and, where the native kernels are used, nothing was promised."""
+    return max(host_memory().available - (promised_bytes() if native else 0), 0)
 
 
 def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -> bool:

@@ -16,14 +16,14 @@ def native_missing() -> str | None:
 def promised_bytes() -> int:
     """Bytes of caches that are allocated and whose memory is not taken yet.
 
-    The system counts them as free. 0 without the native kernels.
+    The system counts them as free. The native kernels must be there.
     """
-    library = native_library()
-    return 0 if library.missing is not None else library.untaken_bytes()
+    return native_library().untaken_bytes()
 
 
 def stop_taking() -> None:
-    """Stop taking the memory of caches in the background, before one of them goes."""
-    library = native_library()
-    if library.missing is None:
-        library.stop_taking()
+    """Stop taking the memory of caches in the background, before one of them goes.
+
+    The native kernels must be there.
+    """
+    native_library().stop_taking()

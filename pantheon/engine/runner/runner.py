@@ -88,16 +88,21 @@ class Runner:
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
         # The old arrays go before the new ones come: memory may not hold both.
-        stop_taking()
+        self._stop_taking()
         del self._state
         self._state = self._empty_state()
 
     def close(self) -> None:
         """Give every device array back now, whoever still refers to this object. Idempotent."""
-        stop_taking()
+        self._stop_taking()
         # There is no state after a reset that failed.
         for array in jax.tree.leaves((self._parameters, getattr(self, "_state", ()))):
             array.delete()
+
+    def _stop_taking(self) -> None:
+        """Before the cache goes: its memory may still be taken in the background."""
+        if self._config.native:
+            stop_taking()
 
     def _empty_state(self) -> DeviceState:
         capacity, config = self._capacity, self._config
