@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import jax
 from jax.errors import JaxRuntimeError
 
 from pantheon.engine.admission import memory_need
@@ -15,6 +16,7 @@ from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
+from pantheon.engine.die_memory import room_beside
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile
@@ -28,10 +30,10 @@ from pantheon.engine.model import (
     native_missing,
     promised_bytes,
 )
-from pantheon.engine.model.read import FLOAT32_BYTES
+from pantheon.engine.model.read import FLOAT32_BYTES, held_bytes
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
-from pantheon.engine.runner import PREFILL_CHUNK, Runner
+from pantheon.engine.runner import PREFILL_CHUNK, Runner, attention_pages
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -39,6 +41,7 @@ from pantheon.engine.shared import Shared
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import TemplateError, TokenizerError
 from pantheon.engine.tools import dialect_for
+from pantheon.engine.upkeep import PageUpkeep
 
 _log = logging.getLogger(__name__)
 
@@ -164,7 +167,10 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
-    runner = Runner(architecture, dimensions, parameters, capacity)
+    device = jax.devices()[0]
+    room = room_beside(device, held_bytes(parameters))
+    pages = attention_pages(dimensions, capacity, device, room)
+    runner = Runner(architecture, dimensions, parameters, capacity, pages=pages)
     runner.compile(progress, programs)
     if programs is not None:
         programs.remember(occasion, runner.program_keys)
@@ -196,6 +202,7 @@ def _load(
         table,
         queue_wait_s=config.queue_wait_s,
         speculation=draft_plan.speculation,
+        upkeep=PageUpkeep(runner),
         row_limit=lambda: (
             shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
         ),
@@ -229,7 +236,6 @@ def _load(
             capacity,
             transfer if config.session_cache else None,
             shared,
-            attention_layers=dimensions.attention_layers,
             answers=AnswerOptions(
                 options.reasoning_budget, config.stop_repetition, config.tool_grammar
             ),

@@ -15,6 +15,7 @@ from pantheon.engine.model.kv_cache import LayerCache, Placement, write
 from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import rms_norm
 from pantheon.engine.model.packed import Weight
+from pantheon.engine.model.page_memory import in_memory_of, on_die
 from pantheon.engine.model.rotary import rotate
 
 
@@ -62,11 +63,11 @@ def attention(
         key = rms_norm(key, parameters.key_norm, config.rms_epsilon, live, native=native)
     query = rotate(query, rotation, config.rope, live, native=native)
     key = rotate(key, rotation, config.rope, live, native=native)
-    cache = write(cache, placement, key, value, native=native)
+    written = write(on_die(cache), placement, key, value, native=native)
     mixed = paged_attention(
         query,
-        cache.keys,
-        cache.values,
+        written.keys,
+        written.values,
         placement.block_tables,
         placement.positions,
         placement.lengths,
@@ -83,7 +84,7 @@ def attention(
             fixed=native and x.shape[1] == 1,
         )
     mixed = mixed.reshape(*x.shape[:2], -1)
-    return linear(mixed, parameters.output, live), cache
+    return linear(mixed, parameters.output, live), in_memory_of(cache, written)
 
 
 def _heads(

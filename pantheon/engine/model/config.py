@@ -125,6 +125,7 @@ class ModelConfig:
         delta_net: the recurrent layers; None where there are none.
         native: whether the native kernels compute what is no product of a weight. They must be
             there. Which layout a weight is in says of itself who multiplies by it.
+        flash: whether attention runs the flash kernels for GPUs.
         kv_dtype: in which keys and values are kept, float32 or float16.
     """
 
@@ -147,6 +148,7 @@ class ModelConfig:
     delta_net: DeltaNetConfig | None = None
     native: bool = False
     kv_dtype: np.dtype[Any] = FLOAT32
+    flash: bool = False
 
     @property
     def attention_layers(self) -> int:
