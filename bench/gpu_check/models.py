@@ -1,0 +1,157 @@
+"""Models on a device of choice, computed as a server computes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from pantheon.engine.gguf import GGUFFile
+from pantheon.engine.model import (
+    Architecture,
+    ModelCache,
+    ModelConfig,
+    Parameters,
+    WeightReader,
+    architecture_of,
+)
+from pantheon.engine.model.kv_cache import allocate, allocate_recurrent, place
+from pantheon.engine.precision import Precision
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.runner import DECODE_BATCHES, PREFILL_CHUNK, Capacity, Runner
+from pantheon.engine.runner.sampled import Sampled
+
+PAGE_SIZE: Final = 64
+_GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model whose weights are on a device."""
+
+    device: jax.Device
+    architecture: Architecture
+    config: ModelConfig
+    parameters: Parameters
+
+
+def open_model(path: Path, device: jax.Device, window: int) -> Opened:
+    """Read a model file onto a device."""
+    with jax.default_device(device), GGUFFile(path) as file:
+        architecture = architecture_of(file)
+        config = architecture.read_config(file).within(window)
+        config = replace(config, kv_dtype=Precision.DEFAULT.kv_dtype)
+        parameters = architecture.read_parameters(
+            WeightReader(file), config, lambda done, total: None
+        )
+    return Opened(device, architecture, config, parameters)
+
+
+def scores(opened: Opened, tokens: Sequence[int]) -> Float[np.ndarray, "tokens vocabulary"]:
+    """Scores at every position of a prompt, in one step as long as it is."""
+    config, count = opened.config, len(tokens)
+    pages = -(-count // PAGE_SIZE)
+
+    def forward(parameters: Parameters, cache: ModelCache, ids: jax.Array) -> jax.Array:
+        placement = place(
+            jnp.arange(count, dtype=jnp.int32)[None],
+            jnp.ones((1, count), bool),
+            jnp.arange(pages, dtype=jnp.int32)[None],
+            jnp.full(1, count, jnp.int32),
+            jnp.zeros(1, jnp.int32),
+            page_size=PAGE_SIZE,
+            total_pages=pages,
+        )
+        hidden, _ = opened.architecture.hidden_states(parameters, config, ids, placement, cache)
+        found: jax.Array = opened.architecture.logits(parameters, config, hidden[0])
+        return found
+
+    with jax.default_device(opened.device):
+        kv = allocate(
+            config.attention_layers,
+            pages,
+            config.kv_heads,
+            PAGE_SIZE,
+            config.head_dim,
+            jnp.dtype(config.kv_dtype),
+            stacked=opened.parameters.is_stacked,
+        )
+        states = allocate_recurrent(opened.architecture.recurrent_shapes(config), 1)
+        ids = jnp.asarray(tokens, jnp.int32)[None]
+        found = jax.jit(forward)(opened.parameters, ModelCache(kv, states), ids)
+    return np.asarray(found, np.float32)
+
+
+class Rows:
+    """A runner of as many rows as are asked for, whose sequences all have the same prompt."""
+
+    def __init__(self, opened: Opened, rows: int, window: int) -> None:
+        """Compile its steps."""
+        self._device = opened.device
+        self._pages = -(-window // PAGE_SIZE)
+        capacity = Capacity(rows, rows * self._pages, PAGE_SIZE, window)
+        with jax.default_device(opened.device):
+            self.runner = Runner(
+                opened.architecture,
+                opened.config,
+                opened.parameters,
+                capacity,
+                batches=_up_to(rows),
+            )
+            self.runner.compile(lambda message: None)
+
+    def prefill(self, prompt: Sequence[int], row: int) -> float:
+        """Compute all of a prompt but its last token; seconds that the device took."""
+        held = prompt[:-1]
+        with jax.default_device(self._device):
+            self.runner.start_row(row, _GREEDY)
+            self.runner.load_state(row, None)
+            began = time.perf_counter()
+            done = [
+                self.runner.prefill(
+                    held[start : start + PREFILL_CHUNK], start, self._table(row), row
+                )
+                for start in range(0, len(held), PREFILL_CHUNK)
+            ]
+            done[-1].read()
+            return time.perf_counter() - began
+
+    def decode(
+        self, prompt: Sequence[int], rows: int, count: int
+    ) -> tuple[list[list[int]], list[float]]:
+        """Greedy continuations of rows that are prefilled, and the seconds of each step."""
+        tables = [self._table(row) for row in range(rows)]
+        chosen: list[list[int]] = [[] for _ in range(rows)]
+        seconds = []
+        fed: list[int | None] = [prompt[-1]] * rows
+        with jax.default_device(self._device):
+            for index in range(count):
+                began = time.perf_counter()
+                position = len(prompt) - 1 + index
+                sampled: Sampled = self.runner.decode(
+                    list(range(rows)), [position] * rows, tables, [_GREEDY] * rows, fed=fed
+                )
+                for row, token in enumerate(sampled.read()):
+                    chosen[row].append(token.id)
+                seconds.append(time.perf_counter() - began)
+                fed = [None] * rows
+        return chosen, seconds
+
+    def close(self) -> None:
+        """Give the memory of the caches back, and that of the weights."""
+        self.runner.close()
+
+    def _table(self, row: int) -> list[int]:
+        return list(range(row * self._pages, (row + 1) * self._pages))
+
+
+def _up_to(rows: int) -> tuple[int, ...]:
+    """The sizes of decode steps that so many rows need."""
+    return tuple(batch for batch in DECODE_BATCHES if batch <= rows)
