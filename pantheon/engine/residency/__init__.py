@@ -3,7 +3,7 @@
 Plain Python. Nothing here is guessed: what cannot be read is pending.
 """
 
-from pantheon.engine.residency.backoff import Backoff
+from pantheon.engine.residency.backoff import ATTEMPTS, Backoff
 from pantheon.engine.residency.captured_step import CapturedStep, CaptureFailed, Executable
 from pantheon.engine.residency.graph_slots import (
     GraphCounts,
@@ -15,6 +15,7 @@ from pantheon.engine.residency.graph_slots import (
 from pantheon.engine.residency.thunks import CapturedLayers, captured_layers
 
 __all__ = [
+    "ATTEMPTS",
     "Backoff",
     "CaptureFailed",
     "CapturedLayers",

@@ -2,6 +2,7 @@
 
 from pantheon.engine.runner.buckets import DECODE_BATCHES, PREFILL_CHUNK
 from pantheon.engine.runner.capacity import Capacity
+from pantheon.engine.runner.graphs import Graphs, graphs_of
 from pantheon.engine.runner.runner import Runner
 from pantheon.engine.runner.sampled import Sampled
 
@@ -9,6 +10,8 @@ __all__ = [
     "DECODE_BATCHES",
     "PREFILL_CHUNK",
     "Capacity",
+    "Graphs",
     "Runner",
     "Sampled",
+    "graphs_of",
 ]
