@@ -134,6 +134,7 @@ class ModelInstance:
             context_window_configured=self._identity.context_window_configured,
             tool_choice_required_with_thinking=self._answering.models_calls,
             attention=self._runner.attention.status() if self._loop.stepped else None,
+            graphs=None if self._runner.graphs is None else self._runner.graphs.status(),
         )
 
     def submit(self, request: CompletionRequest) -> EventStream:

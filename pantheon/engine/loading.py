@@ -25,15 +25,19 @@ from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
 from pantheon.engine.model import (
+    Implementation,
     WeightReader,
     architecture_of,
+    chosen_line,
+    implementation_for,
     native_missing,
+    platform_of,
     promised_bytes,
 )
 from pantheon.engine.model.read import FLOAT32_BYTES, held_bytes
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
-from pantheon.engine.runner import PREFILL_CHUNK, Runner, attention_pages
+from pantheon.engine.runner import PREFILL_CHUNK, Runner, attention_pages, graphs_of
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -119,10 +123,13 @@ def _load(
     with GGUFFile(options.path) as file, ThreadPoolExecutor(1, "text") as reading:
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
-        native = _has_native_kernels(config, progress)
+        implementation = _implementation(config, progress)
+        native = implementation is Implementation.NATIVE
         if programs is not None:
             programs.foresee(occasion)
-        dimensions = replace(dimensions, native=native, kv_dtype=config.precision.kv_dtype)
+        dimensions = replace(
+            dimensions, implementation=implementation, kv_dtype=config.precision.kv_dtype
+        )
         memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         ).check(_free_bytes(native))
@@ -134,7 +141,10 @@ def _load(
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         parameters = architecture.read_parameters(
             WeightReader(
-                file, quantize=options.quantize, native=native, precision=config.precision
+                file,
+                quantize=options.quantize,
+                implementation=implementation,
+                precision=config.precision,
             ),
             dimensions,
             lambda done, total: _report_layers(progress, done, total),
@@ -169,8 +179,15 @@ def _load(
     )
     device = jax.devices()[0]
     room = room_beside(device, held_bytes(parameters))
-    pages = attention_pages(dimensions, capacity, device, room)
-    runner = Runner(architecture, dimensions, parameters, capacity, pages=pages)
+    runner = Runner(
+        architecture,
+        dimensions,
+        parameters,
+        capacity,
+        graphs=graphs_of(_platform()),
+        batched=config.batch_slots,
+        pages=attention_pages(dimensions, capacity, device, room),
+    )
     runner.compile(progress, programs)
     if programs is not None:
         programs.remember(occasion, runner.program_keys)
@@ -255,19 +272,25 @@ def _free_bytes(native: bool) -> int:
     return max(host_memory().available - (promised_bytes() if native else 0), 0)
 
 
-def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -> bool:
-    """Whether the native kernels multiply; where they are missing, a line that nobody overlooks."""
+def _platform() -> str:
+    device = jax.devices()[0]
+    return platform_of(device.platform, device.client.platform_version)
+
+
+def _implementation(config: EngineConfig, progress: Callable[[str], None]) -> Implementation:
+    """What computes a model; where kernels are missing, a line that nobody overlooks."""
+    platform = _platform()
+    choice = implementation_for(platform, kernels=config.native, native_missing=native_missing)
     if not config.native:
         progress("PANTHEON_NATIVE=0: the native kernels are not used")
-        return False
-    missing = native_missing()
-    if missing is not None:
+    if choice.missing is not None:
         _log.warning(
-            "THE NATIVE KERNELS ARE MISSING: %s. Answers are as good, but take several times "
-            "longer",
-            missing,
+            "THE %s KERNELS ARE MISSING: %s. Answers are as good, but take several times longer",
+            "NATIVE" if platform == "cpu" else "GPU",
+            choice.missing,
         )
-    return missing is None
+    progress(chosen_line(choice.implementation))
+    return choice.implementation
 
 
 def _report_layers(progress: Callable[[str], None], done: int, total: int) -> None:

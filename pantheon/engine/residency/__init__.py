@@ -9,7 +9,7 @@ from pantheon.engine.residency.attention_layers import (
     HostReason,
     PagesNotAllocated,
 )
-from pantheon.engine.residency.backoff import Backoff
+from pantheon.engine.residency.backoff import ATTEMPTS, Backoff
 from pantheon.engine.residency.captured_step import CapturedStep, CaptureFailed, Executable
 from pantheon.engine.residency.graph_slots import (
     GraphCounts,
@@ -21,6 +21,7 @@ from pantheon.engine.residency.graph_slots import (
 from pantheon.engine.residency.thunks import CapturedLayers, captured_layers
 
 __all__ = [
+    "ATTEMPTS",
     "AttentionLayers",
     "AttentionStatus",
     "Backoff",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from pantheon.engine.residency.backoff import Backoff
 
 _log: Final = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Executable(Protocol):
     """A compiled step."""
 
@@ -19,7 +20,17 @@ class Executable(Protocol):
 
 
 class CaptureFailed(Exception):
-    """The device could not record the step. Nothing of its arguments was touched."""
+    """The device could not record the step."""
+
+    def __init__(self, message: str, *, arguments_lost: bool = False) -> None:
+        """Of an attempt to record.
+
+        Args:
+            arguments_lost: whether what the step was given is gone, so that it cannot be run
+                without graphs in its place; else nothing of it was touched.
+        """
+        super().__init__(message)
+        self.arguments_lost = arguments_lost
 
 
 class CapturedStep:
@@ -71,7 +82,11 @@ class CapturedStep:
         return self.failed and self._backoff.gave_up
 
     def __call__(self, *arguments: Any) -> Any:
-        """Dispatch the step, captured if that works."""
+        """Dispatch the step, captured if that works.
+
+        Raises:
+            CaptureFailed: it did not, and the arguments are lost. The next call runs plainly.
+        """
         self._exercised = True
         if self._captured is None and self._backoff.due:
             self._try_capture()
@@ -81,6 +96,8 @@ class CapturedStep:
             except CaptureFailed as error:
                 self._captured = None
                 self._note_failure(error)
+                if error.arguments_lost:
+                    raise
             else:
                 # Only now: what compiles may still fail to record, time after time.
                 self._backoff.succeeded()

@@ -180,7 +180,7 @@ def attention_pages(
         device: the die; pages of several are not placed by this.
         budget: see `DeviceMemory`.
     """
-    if not config.flash:
+    if not config.implementation.is_gpu:
         return None
     shape = (capacity.pages, config.kv_heads, capacity.page_size, config.head_dim)
     # Of a mesh, even of one device: the type of an array says in which memory it is only then.

@@ -24,13 +24,20 @@ from pantheon.engine.model import (
 from pantheon.engine.model.kv_cache import KVCache, allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
 from pantheon.engine.programs import ProgramStore
-from pantheon.engine.residency import AttentionLayers
+from pantheon.engine.residency import (
+    AttentionLayers,
+    CapturedLayers,
+    Executable,
+    GraphSlots,
+    LayerKind,
+)
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, bias_vector
 from pantheon.engine.runner.arguments import StepArguments
 from pantheon.engine.runner.attention_pages import HOST_MEMORY, AttentionPages
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
+from pantheon.engine.runner.graphs import CapturedProgram, Graphs
 from pantheon.engine.runner.sampled import Prefilled, Sampled
 from pantheon.engine.runner.step_programs import Step, StepPrograms
 from pantheon.engine.runner.steps import (
@@ -42,6 +49,7 @@ from pantheon.engine.runner.steps import (
     read_page_step,
     read_state_step,
     start_row_step,
+    step_of_model,
     write_page_step,
     write_state_step,
 )
@@ -65,15 +73,21 @@ class Runner:
         capacity: Capacity,
         *,
         batches: tuple[int, ...] | None = None,
+        graphs: Graphs | None = None,
+        batched: bool = True,
         pages: AttentionPages | None = None,
     ) -> None:
         """Allocate the KV arrays. `compile` must run before the first step.
 
         Args:
             batches: entries that decode steps are compiled for, rising; None for all that pay.
+            graphs: how decode steps are captured; None where there are no graphs.
+            batched: whether the batch scheduler runs; else there is the one-user path.
             pages: allocates the pages of a model that runs flash kernels; None where there are
                 none, and all memory is the host's.
         """
+        self._graphs = graphs
+        self._batched = batched
         self._config = config
         self._capacity = capacity
         self._parameters = stacked(parameters, config)
@@ -178,13 +192,19 @@ class Runner:
         prefill = self._arguments.prefill([0], 0, (0,), 0)
         number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
-        of_model, state = self._of_model, self._state
+        state = self._state
+        of_model = functools.partial(
+            step_of_model, self._architecture, self._config, self._capacity.page_size
+        )
+
+        decoding = {_decode_name(batch) for batch in self.batches}
 
         def step(
             name: str, function: Callable[..., Any], *arguments: Any, donates: bool = True
         ) -> Step:
             first = name in ("prefill", _decode_name(self.batches[0]), "start row")
-            return Step(name, self._counted(function), donates, (state, *arguments), first)
+            counted = self._counted(function)
+            return Step(name, counted, donates, (state, *arguments), first, name in decoding)
 
         steps = [
             step("prefill", of_model(prefill_step), self._parameters, *prefill),
@@ -205,7 +225,7 @@ class Runner:
                 step("write state", write_state_step, number, recurrent),
             ]
         scope = f"{self._architecture.name} {self._config} {self._capacity}"
-        self._steps = StepPrograms(scope, store)
+        self._steps = StepPrograms(scope, store, self._graphs)
         self._steps.compile(steps, progress)
 
     def _compile_if_moved(self) -> None:
@@ -222,6 +242,18 @@ class Runner:
         """What `compile` used of its store, in the order of need."""
         return self._steps.keys
 
+    @property
+    def graphs(self) -> GraphSlots | None:
+        """Which layers of the decode steps run as graphs; None where there are none."""
+        if self._graphs is None:
+            return None
+        return GraphSlots(
+            [LayerKind.RECURRENT if one else LayerKind.ATTENTION for one in self._config.recurrent],
+            list(self._steps.captured.values()),
+            _layers_of,
+            batched=self._batched,
+        )
+
     def _padding(self, batch: int) -> tuple[Any, ...]:
         """Arguments of a decode step of so many entries, all of them padding."""
         padding = [self._capacity.rows] * batch
@@ -237,19 +269,10 @@ class Runner:
         Raises:
             ValueError: the backend does not say.
         """
-        analysis = self._steps[step].memory_analysis()
+        analysis = self._steps.compiled(step).memory_analysis()
         if analysis is None:
             raise ValueError(f"{jax.default_backend()} does not say what memory a step takes")
         return int(analysis.temp_size_in_bytes)
-
-    def _of_model(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """A step of the model with the state as its first argument."""
-        bound = functools.partial(step, self._architecture, self._config, self._capacity.page_size)
-
-        def of_model(state: DeviceState, parameters: Parameters, *arguments: Any) -> Any:
-            return bound(parameters, state, *arguments)
-
-        return of_model
 
     def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
@@ -375,6 +398,10 @@ def _zeros(shape: tuple[int, ...], dtype: type[np.number]) -> jax.Array:
     """Zeros on the device, by no program that would have to be compiled first."""
     array: jax.Array = jax.device_put(np.zeros(shape, dtype), may_alias=False)
     return array
+
+
+def _layers_of(executable: Executable) -> CapturedLayers | None:
+    return executable.layers if isinstance(executable, CapturedProgram) else None
 
 
 def _on_host(array: jax.Array) -> bool:

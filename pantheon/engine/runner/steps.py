@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.model import (
     Architecture,
+    Implementation,
     ModelCache,
     ModelConfig,
     Parameters,
@@ -85,12 +87,12 @@ def choose(
     history: Callable[[], RowHistory],
     choice: ChoiceBatch,
     *,
-    native: bool,
+    implementation: Implementation,
 ) -> Chosen:
     """Choose each row's token. `history` looks up the rows' own, where anything changes logits.
 
     Args:
-        native: see `best_tokens`.
+        implementation: see `best_tokens`.
     """
 
     def adjusted() -> Float[Array, "batch vocabulary"]:
@@ -103,9 +105,21 @@ def choose(
 
     # Greedy rows that nothing adjusts need one pass over the vocabulary, not several.
     plain = ~choice.adjusted & jnp.all(choice.sampling.temperature <= 0)
-    best, finite = best_tokens(logits, native=native)
+    best, finite = best_tokens(logits, implementation=implementation)
     tokens = jax.lax.cond(plain, lambda: best, chosen)
     return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted), finite)
+
+
+def step_of_model(
+    architecture: Architecture, config: ModelConfig, page_size: int, step: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A step of one model, with the state as its first argument and the parameters as the next."""
+    bound = partial(step, architecture, config, page_size)
+
+    def of_model(state: DeviceState, parameters: Parameters, *arguments: Any) -> Any:
+        return bound(parameters, state, *arguments)
+
+    return of_model
 
 
 def start_row_step(
@@ -209,7 +223,7 @@ def decode_step(
         logits,
         lambda: RowHistory(_with_drafts(counts[rows], tokens, before), history.bias[rows]),
         choice,
-        native=config.native,
+        implementation=config.implementation,
     )
     alone = jnp.where(jnp.sum(same, axis=1) == 1, rows, padding)
     following = DeviceState(
