@@ -1,4 +1,4 @@
-"""The environment of `make kernels`: made again where what it is made of differs, and only there."""
+"""The environment of `make kernels`: made again only where it is made of something else."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from jaxtyping import Float
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.model import (
     Architecture,
+    Implementation,
     ModelCache,
     ModelConfig,
     Parameters,
@@ -26,6 +28,8 @@ from pantheon.engine.model.kv_cache import allocate, allocate_recurrent, place
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import DECODE_BATCHES, PREFILL_CHUNK, Capacity, Runner
+from pantheon.engine.runner.attention_pages import placed_pages
+from pantheon.engine.runner.graphs import graphs_of
 from pantheon.engine.runner.sampled import Sampled
 
 PAGE_SIZE: Final = 64
@@ -43,13 +47,14 @@ class Opened:
 
 
 def open_model(path: Path, device: jax.Device, window: int) -> Opened:
-    """Read a model file onto a device."""
+    """Read a model file onto a device: for the kernels for GPUs on one, else for plain XLA."""
+    implementation = Implementation.GPU if device.platform == "gpu" else Implementation.XLA
     with jax.default_device(device), GGUFFile(path) as file:
         architecture = architecture_of(file)
         config = architecture.read_config(file).within(window)
-        config = replace(config, kv_dtype=Precision.DEFAULT.kv_dtype)
+        config = replace(config, kv_dtype=Precision.DEFAULT.kv_dtype, implementation=implementation)
         parameters = architecture.read_parameters(
-            WeightReader(file), config, lambda done, total: None
+            WeightReader(file, implementation=implementation), config, lambda done, total: None
         )
     return Opened(device, architecture, config, parameters)
 
@@ -92,18 +97,35 @@ def scores(opened: Opened, tokens: Sequence[int]) -> Float[np.ndarray, "tokens v
 class Rows:
     """A runner of as many rows as are asked for, whose sequences all have the same prompt."""
 
-    def __init__(self, opened: Opened, rows: int, window: int) -> None:
-        """Compile its steps."""
+    def __init__(
+        self,
+        opened: Opened,
+        rows: int,
+        window: int,
+        *,
+        replayed: bool = True,
+        on_host: bool = False,
+    ) -> None:
+        """Compile its steps.
+
+        Args:
+            replayed: whether decode steps run as graphs, where the device has them.
+            on_host: whether the pages are in host memory, as if the die had no room for any.
+        """
         self._device = opened.device
         self._pages = -(-window // PAGE_SIZE)
         capacity = Capacity(rows, rows * self._pages, PAGE_SIZE, window)
+        graphs = graphs_of("cuda") if replayed and opened.device.platform == "gpu" else None
+        budget = 0 if on_host else sys.maxsize
         with jax.default_device(opened.device):
             self.runner = Runner(
                 opened.architecture,
                 opened.config,
                 opened.parameters,
                 capacity,
-                batches=_up_to(rows),
+                batches=tuple(batch for batch in DECODE_BATCHES if batch <= rows),
+                graphs=graphs,
+                pages=placed_pages(opened.config, capacity, opened.device, budget),
             )
             self.runner.compile(lambda message: None)
 
@@ -144,14 +166,13 @@ class Rows:
                 fed = [None] * rows
         return chosen, seconds
 
-    def close(self) -> None:
-        """Give the memory of the caches back, and that of the weights."""
-        self.runner.close()
+    def answers(
+        self, prompt: Sequence[int], rows: int, count: int
+    ) -> tuple[list[list[int]], list[float]]:
+        """Prefill so many rows and decode them; see `decode`."""
+        for row in range(rows):
+            self.prefill(prompt, row)
+        return self.decode(prompt, rows, count)
 
     def _table(self, row: int) -> list[int]:
         return list(range(row * self._pages, (row + 1) * self._pages))
-
-
-def _up_to(rows: int) -> tuple[int, ...]:
-    """The sizes of decode steps that so many rows need."""
-    return tuple(batch for batch in DECODE_BATCHES if batch <= rows)

@@ -1,17 +1,19 @@
-"""Tokens per second of a model on the device, and whether its steps are replayed as graphs."""
+"""Tokens per second of a model on the device, and equal tokens however its steps run."""
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.gpu_check.check import Check
-from bench.gpu_check.models import Rows, open_model
+from bench.gpu_check.models import Opened, Rows, open_model
 from bench.gpu_check.target import Target
+from pantheon.engine.residency import AttentionStatus, GraphStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +23,15 @@ class Rates:
     Attributes:
         prefill: tokens per second of a prompt.
         decode: by rows decoded at once, tokens per second of all of them.
-        attention: where the attention layers ran.
-        replay: whether every row and every pass gave the same tokens.
+        attention, graphs: what ran of its fast paths; no graphs on a CPU.
+        replay: whether all ways of running its steps gave the same tokens, by what ran.
     """
 
     model: str
     prefill: float
     decode: dict[int, float]
-    attention: dict[str, Any]
+    attention: AttentionStatus
+    graphs: GraphStatus | None
     replay: list[Check]
 
     def record(self) -> dict[str, Any]:
@@ -37,7 +40,8 @@ class Rates:
             "model": self.model,
             "prefill_tokens_per_s": self.prefill,
             "decode_tokens_per_s": {str(rows): rate for rows, rate in self.decode.items()},
-            "attention": self.attention,
+            "attention": asdict(self.attention),
+            "graphs": None if self.graphs is None else asdict(self.graphs.counts),
             "replay": [check.record() for check in self.replay],
         }
 
@@ -45,50 +49,57 @@ class Rates:
 def measure_rates(target: Target, model: Path) -> Rates:
     """Prefill a prompt in each row, and decode with 1, 2, 4 and 8 rows."""
     sizes = target.sizes
-    window = sizes.prompt + sizes.tokens
-    opened = open_model(model, target.device, window)
+    opened = open_model(model, target.device, sizes.prompt + sizes.tokens)
     prompt = np.random.default_rng(0).integers(0, opened.config.tokens, sizes.prompt).tolist()
-    rows = Rows(opened, sizes.rows[-1], window)
-    try:
-        rows.prefill(prompt, 0)
-        seconds = [rows.prefill(prompt, row) for row in range(sizes.rows[-1])]
-        found: list[list[int]] = []
-        again: list[list[int]] = []
-        decode: dict[int, float] = {}
-        for count in sizes.rows:
-            tokens, times = _answers(rows, prompt, count, sizes.tokens)
-            found += tokens
-            # The first step of a size may still be recorded, and is not counted.
-            decode[count] = count / statistics.median(times[1:])
-            again += _answers(rows, prompt, count, sizes.tokens)[0]
-        return Rates(
-            model=model.stem,
-            prefill=(sizes.prompt - 1) / statistics.median(seconds),
-            decode=decode,
-            attention=_attention(rows),
-            replay=[
-                Check("tokens of every row, in every number of rows", _differing(found), 0),
-                Check("tokens of a second pass", _differing([found[0], *again]), 0),
-            ],
-        )
-    finally:
-        rows.close()
+    rows = Rows(opened, sizes.rows[-1], sizes.prompt + sizes.tokens)
+    rows.prefill(prompt, 0)
+    seconds = [rows.prefill(prompt, row) for row in range(sizes.rows[-1])]
+    found: list[list[int]] = []
+    again: list[list[int]] = []
+    decode: dict[int, float] = {}
+    for count in sizes.rows:
+        tokens, times = rows.answers(prompt, count, sizes.tokens)
+        found += tokens
+        # The first step of a size may still be recorded, and is not counted.
+        decode[count] = count / statistics.median(times[1:])
+        again += rows.answers(prompt, count, sizes.tokens)[0]
+    graphs = None if rows.runner.graphs is None else rows.runner.graphs.status()
+    return Rates(
+        model=model.stem,
+        prefill=(sizes.prompt - 1) / statistics.median(seconds),
+        decode=decode,
+        attention=rows.runner.attention.status(),
+        graphs=graphs,
+        replay=[
+            _equal("every row, in every number of rows", found[0], found),
+            _equal("a second pass", found[0], again),
+            *_other_ways(target, opened, prompt, found[0]),
+            *_live(graphs),
+        ],
+    )
 
 
-def _attention(rows: Rows) -> dict[str, Any]:
-    status = rows.runner.attention.status()
-    return {"ondie": status.ondie, "host": status.host, "reasons": dict(status.reasons)}
+def _other_ways(
+    target: Target, opened: Opened, prompt: list[int], expected: list[int]
+) -> Iterator[Check]:
+    """Steps that are launched kernel by kernel, and pages in host memory."""
+    rows, count = target.sizes.rows[-1], target.sizes.tokens
+    window = len(prompt) + count
+    plain = Rows(opened, rows, window, replayed=False)
+    yield _equal("steps without graphs", expected, plain.answers(prompt, rows, count)[0])
+    on_host = Rows(opened, rows, window, on_host=True)
+    yield _equal("pages in host memory", expected, on_host.answers(prompt, rows, count)[0])
+    status = on_host.runner.attention.status()
+    yield Check("layers on the die that has no room", status.ondie, 0)
 
 
-def _answers(
-    rows: Rows, prompt: list[int], count: int, tokens: int
-) -> tuple[list[list[int]], list[float]]:
-    """Continuations of so many rows from the prompt on, and the seconds of each step."""
-    for row in range(count):
-        rows.prefill(prompt, row)
-    return rows.decode(prompt, count, tokens)
+def _live(graphs: GraphStatus | None) -> Iterator[Check]:
+    """What a device with graphs does not run as such."""
+    if graphs is not None:
+        yield Check("layers without a live graph", graphs.counts.total - graphs.counts.live, 0)
 
 
-def _differing(found: list[list[int]]) -> float:
-    """The share of tokens that are not those of the first."""
-    return float(np.mean(np.asarray(found) != np.asarray(found[0])))
+def _equal(what: str, expected: list[int], found: list[list[int]]) -> Check:
+    """The share of tokens that are not those expected of each row."""
+    differing = float(np.mean(np.asarray(found) != np.asarray(expected)))
+    return Check(f"tokens of {what}", differing, 0)

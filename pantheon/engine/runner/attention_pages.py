@@ -180,8 +180,13 @@ def attention_pages(
         device: the die; pages of several are not placed by this.
         budget: see `DeviceMemory`.
     """
-    if not config.implementation.is_gpu:
-        return None
+    return placed_pages(config, capacity, device, budget) if config.implementation.is_gpu else None
+
+
+def placed_pages(
+    config: ModelConfig, capacity: Capacity, device: jax.Device, budget: int
+) -> AttentionPages:
+    """The same for any implementation."""
     shape = (capacity.pages, config.kv_heads, capacity.page_size, config.head_dim)
     # Of a mesh, even of one device: the type of an array says in which memory it is only then.
     mesh = jax.sharding.Mesh(np.array([device]), ("die",))
