@@ -87,11 +87,11 @@ def run(target: Target, models: Sequence[Path]) -> tuple[dict[str, Any], bool]:
 
 
 def _target(device: str | None) -> Target:
+    # What JAX says of a driver that is not there is this command's to say, in one line.
+    logging.getLogger("jax._src.xla_bridge").setLevel(logging.CRITICAL)
     host = jax.devices("cpu")[0]
     if device == "cpu":
         return Target(host, host, TINY)
-    # What JAX says of a driver that is not there is this command's to say, in one line.
-    logging.getLogger("jax._src.xla_bridge").setLevel(logging.CRITICAL)
     return find_target(jax.devices(), host)
 
 
