@@ -27,7 +27,7 @@ from pantheon.engine.model import (
 from pantheon.engine.model.kv_cache import allocate, allocate_recurrent, place
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner import DECODE_BATCHES, PREFILL_CHUNK, Capacity, Runner
+from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
 from pantheon.engine.runner.attention_pages import placed_pages
 from pantheon.engine.runner.graphs import graphs_of
 from pantheon.engine.runner.sampled import Sampled
@@ -100,7 +100,7 @@ class Rows:
     def __init__(
         self,
         opened: Opened,
-        rows: int,
+        sizes: tuple[int, ...],
         window: int,
         *,
         replayed: bool = True,
@@ -109,11 +109,13 @@ class Rows:
         """Compile its steps.
 
         Args:
+            sizes: how many rows are decoded at once, rising; a step is compiled for each.
             replayed: whether decode steps run as graphs, where the device has them.
             on_host: whether the pages are in host memory, as if the die had no room for any.
         """
         self._device = opened.device
         self._pages = -(-window // PAGE_SIZE)
+        rows = sizes[-1]
         capacity = Capacity(rows, rows * self._pages, PAGE_SIZE, window)
         graphs = graphs_of("cuda") if replayed and opened.device.platform == "gpu" else None
         budget = 0 if on_host else sys.maxsize
@@ -123,7 +125,7 @@ class Rows:
                 opened.config,
                 opened.parameters,
                 capacity,
-                batches=tuple(batch for batch in DECODE_BATCHES if batch <= rows),
+                batches=sizes,
                 graphs=graphs,
                 pages=placed_pages(opened.config, capacity, opened.device, budget),
             )

@@ -51,7 +51,7 @@ def measure_rates(target: Target, model: Path) -> Rates:
     sizes = target.sizes
     opened = open_model(model, target.device, sizes.prompt + sizes.tokens)
     prompt = np.random.default_rng(0).integers(0, opened.config.tokens, sizes.prompt).tolist()
-    rows = Rows(opened, sizes.rows[-1], sizes.prompt + sizes.tokens)
+    rows = Rows(opened, sizes.rows, sizes.prompt + sizes.tokens)
     rows.prefill(prompt, 0)
     seconds = [rows.prefill(prompt, row) for row in range(sizes.rows[-1])]
     found: list[list[int]] = []
@@ -85,9 +85,9 @@ def _other_ways(
     """Steps that are launched kernel by kernel, and pages in host memory."""
     rows, count = target.sizes.rows[-1], target.sizes.tokens
     window = len(prompt) + count
-    plain = Rows(opened, rows, window, replayed=False)
+    plain = Rows(opened, (rows,), window, replayed=False)
     yield _equal("steps without graphs", expected, plain.answers(prompt, rows, count)[0])
-    on_host = Rows(opened, rows, window, on_host=True)
+    on_host = Rows(opened, (rows,), window, on_host=True)
     yield _equal("pages in host memory", expected, on_host.answers(prompt, rows, count)[0])
     status = on_host.runner.attention.status()
     yield Check("layers on the die that has no room", status.ondie, 0)
