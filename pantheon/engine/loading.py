@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 
 from jax.errors import JaxRuntimeError
@@ -18,7 +19,6 @@ from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile
-from pantheon.engine.host_memory import host_memory
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
@@ -26,11 +26,11 @@ from pantheon.engine.model import (
     WeightReader,
     architecture_of,
     native_missing,
-    promised_bytes,
 )
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
+from pantheon.engine.placing import Home, OnHost, bind_dies
 from pantheon.engine.runner import PREFILL_CHUNK, Runner
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
@@ -63,21 +63,20 @@ def load_instance(
     Raises:
         LoadFailed: with its class. Its traceback refers to what was made until then.
     """
-    if options.dies is not None:
-        raise LoadFailed(
-            LoadFailure.NO_ACCELERATOR,
-            f"dies were named ({', '.join(map(str, options.dies)) or 'none'}), but this is a "
-            f"{config.backend} build with no dies visible; leave them out or run another build",
-        )
-    check_is_file(options.path)
     shared = shared or Shared.of(config)
+    if options.dies is not None:
+        shared.dies.check(options.dies)
+    check_is_file(options.path)
     if shared.ladder.level is Level.REFUSE:
         raise LoadFailed(
             LoadFailure.NO_CAPACITY,
             "the server is short of memory and loads no model now; retry later",
         )
     try:
-        return _load(options, config, check, shared)
+        with ExitStack() as undo:
+            instance = _load(options, config, check, shared, undo)
+            undo.pop_all()
+            return instance
     except (GGUFError, TokenizerError, TemplateError) as error:
         raise LoadFailed(
             # What a file holds may be part of the message, and of any length.
@@ -102,8 +101,13 @@ def load_instance(
 
 
 def _load(
-    options: ModelOptions, config: EngineConfig, check: Callable[[], None], shared: Shared
+    options: ModelOptions,
+    config: EngineConfig,
+    check: Callable[[], None],
+    shared: Shared,
+    undo: ExitStack,
 ) -> ModelInstance:
+    """See `load_instance`; what `undo` is given has to be done where the load fails."""
     name = served_name(options)
     began = time.monotonic()
     programs, occasion = shared.programs, repr(options)
@@ -116,26 +120,39 @@ def _load(
     with GGUFFile(options.path) as file, ThreadPoolExecutor(1, "text") as reading:
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
-        native = _has_native_kernels(config, progress)
+        on_dies = len(shared.dies) > 0
+        native = not on_dies and _has_native_kernels(config, progress)
         if programs is not None:
             programs.foresee(occasion)
         dimensions = replace(dimensions, native=native, kv_dtype=config.precision.kv_dtype)
-        memory_need(
+        need = memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
-        ).check(_free_bytes(native))
+        )
+        home: Home = OnHost(native)
+        if on_dies:
+            home = bind_dies(shared.dies, name, options.dies, need, dimensions)
+            undo.callback(home.binding.release)
+        else:
+            need.check(home.free_bytes())
         # Beside the weights: most of those are read without the interpreter's lock.
         coming = reading.submit(read_text, file.metadata)
         version = known_version(
             file, None if programs is None else programs.folder, quantized=options.quantize
         )
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
-        parameters = architecture.read_parameters(
-            WeightReader(
-                file, quantize=options.quantize, native=native, precision=config.precision
-            ),
-            dimensions,
-            lambda done, total: _report_layers(progress, done, total),
-        )
+        with home.reading():
+            parameters = architecture.read_parameters(
+                WeightReader(
+                    file,
+                    quantize=options.quantize,
+                    native=native,
+                    precision=config.precision,
+                    shards=home.shards,
+                ),
+                dimensions,
+                lambda done, total: _report_layers(progress, done, total),
+            )
+        home.has_read(parameters, progress)
         text = coming.result()
     tokenizer = text.tokenizer
     if tokenizer.fallback:
@@ -144,11 +161,11 @@ def _load(
     progress(f"tools are called in the dialect {dialect.name}")
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
-    memory = int(_free_bytes(native) * config.kv_memory_share)
+    memory, local = int(home.free_bytes() * config.kv_memory_share), home.local(dimensions)
     states = plan_states(
         rows=concurrent if config.batch_slots else 1,
         sessions=sessions if config.session_cache else 0,
-        state_bytes=dimensions.state_values * FLOAT32_BYTES,
+        state_bytes=local.state_values * FLOAT32_BYTES,
         memory=memory,
     )
     capacity = plan_capacity(
@@ -156,7 +173,7 @@ def _load(
         ctx_cap=options.ctx_cap,
         rows=states.rows,
         sessions=sessions if config.session_cache else 0,
-        bytes_per_token=dimensions.kv_bytes_per_token,
+        bytes_per_token=local.kv_bytes_per_token,
         memory=memory - states.bytes,
     )
     capacity = replace(capacity, checkpoints=states.checkpoints)
@@ -164,7 +181,8 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
-    runner = Runner(architecture, dimensions, parameters, capacity)
+    runner = Runner(architecture, dimensions, parameters, capacity, shards=home.shards)
+    home.hold(runner.held_by_device())
     runner.compile(progress, programs)
     if programs is not None:
         programs.remember(occasion, runner.program_keys)
@@ -235,6 +253,7 @@ def _load(
             ),
             thinking_default=config.thinking_default,
             speculates=draft_plan.speculation is not Speculation.NEVER,
+            binding=home.binding,
         )
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:
@@ -242,11 +261,6 @@ def _load(
         loop.close()
         raise
     return instance
-
-
-def _free_bytes(native: bool) -> int:
-    """Memory that nothing has and, where the native kernels are used, nothing was promised."""
-    return max(host_memory().available - (promised_bytes() if native else 0), 0)
 
 
 def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -> bool:

@@ -42,9 +42,9 @@ class Binding:
         """Say what is really held: bytes by ordinal, in place of what was estimated."""
         self._held = dict(held)
 
-    def free_bytes(self) -> int:
-        """Bytes that the fullest of its dies has beside what others claim; see `DieManager`."""
-        return self._manager.free_beside(self)
+    def left_bytes(self) -> int:
+        """Bytes that the fullest of its dies has left, its own claim taken off."""
+        return self._manager.left_on(self.dies)
 
     def release(self) -> None:
         """Give the dies back. Idempotent."""
@@ -132,10 +132,10 @@ class DieManager:
         with self._lock:
             self._bindings = [held for held in self._bindings if held is not binding]
 
-    def free_beside(self, binding: Binding) -> int:
-        """Bytes that the fullest die of a binding has for it."""
+    def left_on(self, dies: Sequence[Die]) -> int:
+        """Bytes that nobody claims on the fullest of some dies."""
         with self._lock:
-            return min(self._free(die) + binding.claimed(die.ordinal) for die in binding.dies)
+            return min(self._free(die) for die in dies)
 
     def status(self) -> tuple[DieStatus, ...]:
         """Every die by ordinal (reference, `GET /admin/dies`)."""

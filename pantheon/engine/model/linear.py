@@ -16,6 +16,7 @@ from pantheon.engine.kernels.packed_matmul import (
     products,
 )
 from pantheon.engine.model.packed import PackedMatrix, Weight, values_of
+from pantheon.engine.model.split import SplitMatrix, across_dies
 
 __all__ = ["PIECE_BYTES", "linear", "linears"]
 
@@ -27,6 +28,8 @@ def linear(
 
     See `linears` for `live`.
     """
+    if isinstance(weight, SplitMatrix):
+        return across_dies(x, weight, lambda own: linear(own, weight.matrix, live))
     return linears(x, (weight,), live)[0]
 
 
@@ -49,10 +52,17 @@ def linears(
     native = [weight for weight in weights if isinstance(weight, InterleavedMatrix)]
     found = iter(products(rows, native, live) if native else ())
     made = [
-        next(found) if isinstance(weight, InterleavedMatrix) else _in_xla(weight, rows)
+        next(found) if isinstance(weight, InterleavedMatrix) else _in_xla(_own(weight), rows)
         for weight in weights
     ]
     return tuple(one.reshape(*x.shape[:-1], one.shape[-1]) for one in made)
+
+
+def _own(weight: Weight) -> Float[Array, "outputs inputs"] | PackedMatrix:
+    """A weight whose product is that of one die."""
+    if isinstance(weight, SplitMatrix | InterleavedMatrix):
+        raise ValueError(f"linears: expected matrices of one die, got {type(weight).__name__}")
+    return weight
 
 
 def _in_xla(

@@ -15,6 +15,7 @@ from pantheon.engine.model.fixed_batch import in_fixed_batch
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, swiglu
 from pantheon.engine.model.packed import Stack, Weight, expert, values_of
+from pantheon.engine.model.split import added_up, own_experts
 
 _TILE: Final = 8
 """Tokens of one product with an expert's matrices: as many as XLA multiplies well on a CPU. The
@@ -26,7 +27,8 @@ class MoeParameters(NamedTuple):
 
     Attributes:
         router: a row an expert.
-        gate, up, down: those of `MlpParameters`, one of each an expert.
+        gate, up, down: those of `MlpParameters`, one of each an expert; over several dies those of
+            the die's own experts.
         shared: the expert that sees every token; None where there is none.
         shared_gate: how much of it each token takes.
     """
@@ -98,8 +100,14 @@ def _mixture(
     weights = weights / jnp.sum(weights, axis=-1, keepdims=True)
     # A token that is padding chooses an expert that does not exist.
     chosen = jnp.where(valid.reshape(-1, 1), chosen, config.experts)
-    results = _through_experts(parameters, tokens, _group(chosen, config.experts), config.used)
+    held = parameters.gate.shape[0]
+    if held != config.experts:
+        # Nor do those of other dies, here.
+        chosen = own_experts(chosen, held)
+    results = _through_experts(parameters, tokens, _group(chosen, held), config.used)
     mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
+    if held != config.experts:
+        mixed = added_up(mixed)
     mixed = mixed.reshape(x.shape)
     if shared is None or parameters.shared_gate is None:
         return mixed

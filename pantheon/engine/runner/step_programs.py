@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -27,6 +28,7 @@ class Step:
         arguments: what it is called with; only shapes and dtypes matter.
         needed_first: whether an answer begins with it. The others may still be on their way from
             the file when the first request comes.
+        results: layouts of what it gives, over the dies; None on one device.
     """
 
     name: str
@@ -34,18 +36,26 @@ class Step:
     donates: bool
     arguments: tuple[Any, ...]
     needed_first: bool = False
+    results: Any = None
 
 
 class StepPrograms:
     """Compiled steps by name. Made and called by one thread."""
 
-    def __init__(self, scope: str, store: ProgramStore | None) -> None:
+    def __init__(
+        self,
+        scope: str,
+        store: ProgramStore | None,
+        elsewhere: jax.sharding.Sharding | None = None,
+    ) -> None:
         """No step is compiled yet.
 
         Args:
             scope: what the functions depend on beside their code and their arguments.
             store: where programs outlive the process; None compiles all of them.
+            elsewhere: for steps over dies the layout of arguments that come from the host.
         """
+        self._elsewhere = elsewhere
         self._scope = scope
         self._store = store
         self._programs: dict[str, _Program] = {}
@@ -56,7 +66,9 @@ class StepPrograms:
 
     def compile(self, steps: Sequence[Step], progress: Callable[[str], None]) -> None:
         """Load or compile all steps. Those that are loaded and not needed first load on."""
-        programs = {step.name: _Program(step, self._scope, self._store) for step in steps}
+        programs = {
+            step.name: _Program(step, self._scope, self._store, self._elsewhere) for step in steps
+        }
         for done, step in enumerate(steps, start=1):
             program, began = programs[step.name], time.monotonic()
             later = program.is_coming and not step.needed_first
@@ -74,11 +86,18 @@ class StepPrograms:
 class _Program:
     """One step on its way from a description to something that can be called."""
 
-    def __init__(self, step: Step, scope: str, store: ProgramStore | None) -> None:
+    def __init__(
+        self,
+        step: Step,
+        scope: str,
+        store: ProgramStore | None,
+        elsewhere: jax.sharding.Sharding | None,
+    ) -> None:
         self._name = step.name
         # Only shapes are kept: a step may take gigabytes.
-        self._shapes = jax.tree.map(_shape, step.arguments)
-        self._jitted = jax.jit(step.function, donate_argnums=0 if step.donates else ())
+        self._shapes = jax.tree.map(partial(_shape, elsewhere), step.arguments)
+        layouts = {} if step.results is None else {"out_shardings": step.results}
+        self._jitted = jax.jit(step.function, donate_argnums=0 if step.donates else (), **layouts)
         self._store = store
         self._coming: Future[jax.stages.Compiled | None] | None = None
         self._compiled: jax.stages.Compiled | None = None
@@ -119,8 +138,11 @@ class _Program:
         return "compiled"
 
 
-def _shape(array: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(array.shape, array.dtype)  # type: ignore[no-untyped-call]
+def _shape(elsewhere: jax.sharding.Sharding | None, array: Any) -> jax.ShapeDtypeStruct:
+    layout = elsewhere
+    if elsewhere is not None and isinstance(array, jax.Array):
+        layout = array.sharding
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=layout)  # type: ignore[no-untyped-call]
 
 
 def _signature(shapes: Any) -> tuple[str, ...]:

@@ -110,13 +110,13 @@ def test_what_is_needed_is_kept_free_until_it_is_held() -> None:
     manager = _manager(100, 100)
     binding = manager.bind("a", (0, 1), 60)
     assert _refused(manager, None, 41) is LoadFailure.NO_CAPACITY
-    assert binding.free_bytes() == 100
+    assert binding.left_bytes() == 40
     binding.hold({0: 10, 1: 30})
-    assert binding.free_bytes() == 100
+    assert binding.left_bytes() == 70
     assert [row.vram_used for row in manager.status()] == [10, 30]
     other = manager.bind("b", None, 90)
     assert other.ordinals == (0,)
-    assert binding.free_bytes() == 10
+    assert binding.left_bytes() == 0
 
 
 _MEMORY = st.lists(st.integers(0, 100), min_size=1, max_size=5)
