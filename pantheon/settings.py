@@ -256,6 +256,14 @@ class Settings:
             "models that may be loaded at once; threads are sized for them at the start",
         ),
     )
+    die_reserve_bytes: int = _setting(
+        512 * _MIB,
+        Declaration(
+            "PN_DIE_RESERVE_BYTES",
+            integer(0, 2**50),
+            "memory of each die that no model may take",
+        ),
+    )
     model_root: Path | None = _setting(
         None,
         Declaration(
@@ -404,6 +412,7 @@ class Settings:
             session_cache=self.session_cache,
             unload_drain_s=self.unload_drain_ms / 1000,
             pressure_file=self.pressure_file,
+            die_reserve_bytes=self.die_reserve_bytes,
             model_root=self.model_root,
         )
 

@@ -91,6 +91,7 @@ class EngineConfig:
         session_cache: False keeps no session's KV (PANTHEON_SESSION_CACHE=0).
         unload_drain_s: most seconds that an unload waits for running generations.
         pressure_file: file that stands in for measured memory pressure; None measures only.
+        die_reserve_bytes: of each die's memory what models may not take (PN_DIE_RESERVE_BYTES).
         model_root: folder below which a model loaded at run time must lie; None allows any path.
     """
 
@@ -116,4 +117,5 @@ class EngineConfig:
     session_cache: bool = True
     unload_drain_s: float = 60.0
     pressure_file: Path | None = None
+    die_reserve_bytes: int = 512 << 20
     model_root: Path | None = None

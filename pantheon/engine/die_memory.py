@@ -1,26 +1,23 @@
-"""How much of each die's memory is in use, as its runtime states it."""
+"""The dies that the runtime states, and how much of their memory is in use."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 import jax
 
+from pantheon.engine.dies import Device, Die, find_dies
 
-class Device(Protocol):
-    """What is read of a JAX device."""
 
-    @property
-    def platform(self) -> str:
-        """`cpu` for the host itself."""
-        ...
+def accelerators(reserve_bytes: int) -> tuple[Die, ...]:
+    """The dies of this process: its devices that are no CPU; none where there is only that.
 
-    def memory_stats(self) -> Mapping[str, Any] | None:
-        """Bytes by kind; None where the platform keeps none."""
-        ...
+    Args:
+        reserve_bytes: see `find_dies`.
+    """
+    return find_dies([one for one in jax.devices() if one.platform != "cpu"], reserve_bytes)
 
 
 def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], float]]:

@@ -111,6 +111,11 @@ class StepLoop:
         """True when no generation runs or waits."""
         return not self._generations
 
+    @property
+    def load(self) -> int:
+        """Generations that run or wait."""
+        return len(self._generations)
+
     def submit(self, generation: Generation, session_id: str | None = None) -> None:
         """Queue a generation; its session is busy until its end.
 

@@ -119,14 +119,13 @@ def _loaded(
     clock, dies = _Clock(), list[_Die]()
 
     def pages(
-        config: ModelConfig, capacity: Capacity, device: jax.Device, budget: int
+        config: ModelConfig, capacity: Capacity, layout: jax.sharding.Sharding, budget: int
     ) -> AttentionPages:
         layer = capacity.pages * capacity.page_size * config.kv_bytes_per_token // _LAYERS
-        mesh = jax.sharding.Mesh([device], ("die",))
         memory = DeviceMemory(
             (capacity.pages, config.kv_heads, capacity.page_size, config.head_dim),
             jax.numpy.dtype(config.kv_dtype),
-            jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()),
+            layout,
             layers_that_fit * layer,
         )
         dies.append(_Die(memory, refused))
