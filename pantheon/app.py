@@ -96,9 +96,11 @@ def start(settings: Settings) -> Application:
         )
     config = settings.engine_config()
     # Imported here because they bring in JAX, which must not be alive before a fork.
+    from pantheon.engine.accelerator import look_for_devices
     from pantheon.engine.programs import open_programs
 
     try:
+        look_for_devices(config.backend)
         programs = open_programs(config)
         from pantheon.engine.registry import build_engine
 

@@ -16,6 +16,7 @@ from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
+from pantheon.engine.die_memory import room_beside
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile
@@ -33,10 +34,10 @@ from pantheon.engine.model import (
     platform_of,
     promised_bytes,
 )
-from pantheon.engine.model.read import FLOAT32_BYTES
+from pantheon.engine.model.read import FLOAT32_BYTES, held_bytes
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
-from pantheon.engine.runner import PREFILL_CHUNK, Runner, graphs_of
+from pantheon.engine.runner import PREFILL_CHUNK, Runner, attention_pages, graphs_of
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -44,6 +45,7 @@ from pantheon.engine.shared import Shared
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import TemplateError, TokenizerError
 from pantheon.engine.tools import dialect_for
+from pantheon.engine.upkeep import PageUpkeep
 
 _log = logging.getLogger(__name__)
 
@@ -175,6 +177,8 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
+    device = jax.devices()[0]
+    room = room_beside(device, held_bytes(parameters))
     runner = Runner(
         architecture,
         dimensions,
@@ -182,6 +186,7 @@ def _load(
         capacity,
         graphs=graphs_of(_platform()),
         batched=config.batch_slots,
+        pages=attention_pages(dimensions, capacity, device, room),
     )
     runner.compile(progress, programs)
     if programs is not None:
@@ -214,6 +219,7 @@ def _load(
         table,
         queue_wait_s=config.queue_wait_s,
         speculation=draft_plan.speculation,
+        upkeep=PageUpkeep(runner),
         row_limit=lambda: (
             shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
         ),
@@ -247,7 +253,6 @@ def _load(
             capacity,
             transfer if config.session_cache else None,
             shared,
-            attention_layers=dimensions.attention_layers,
             answers=AnswerOptions(
                 options.reasoning_budget, config.stop_repetition, config.tool_grammar
             ),

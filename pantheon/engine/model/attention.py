@@ -16,6 +16,7 @@ from pantheon.engine.model.kv_cache import LayerCache, Placement, write
 from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import rms_norm
 from pantheon.engine.model.packed import Weight
+from pantheon.engine.model.page_memory import in_memory_of, on_die
 from pantheon.engine.model.rotary import rotate
 
 
@@ -69,11 +70,11 @@ def attention(
         key = norm(key, parameters.key_norm)
     query = rotate(query, rotation, config.rope, live, implementation=implementation)
     key = rotate(key, rotation, config.rope, live, implementation=implementation)
-    cache = write(cache, placement, key, value, implementation=implementation)
+    written = write(on_die(cache), placement, key, value, implementation=implementation)
     mixed = paged_attention(
         query,
-        cache.keys,
-        cache.values,
+        written.keys,
+        written.values,
         placement.block_tables,
         placement.positions,
         placement.lengths,
@@ -90,7 +91,8 @@ def attention(
             fixed=implementation.has_kernels and x.shape[1] == 1,
         )
     mixed = mixed.reshape(*x.shape[:2], -1)
-    return linear(mixed, parameters.output, live, implementation=implementation), cache
+    out = linear(mixed, parameters.output, live, implementation=implementation)
+    return out, in_memory_of(cache, written)
 
 
 def _heads(

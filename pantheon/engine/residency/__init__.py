@@ -3,6 +3,12 @@
 Plain Python. Nothing here is guessed: what cannot be read is pending.
 """
 
+from pantheon.engine.residency.attention_layers import (
+    AttentionLayers,
+    AttentionStatus,
+    HostReason,
+    PagesNotAllocated,
+)
 from pantheon.engine.residency.backoff import ATTEMPTS, Backoff
 from pantheon.engine.residency.captured_step import CapturedStep, CaptureFailed, Executable
 from pantheon.engine.residency.graph_slots import (
@@ -16,6 +22,8 @@ from pantheon.engine.residency.thunks import CapturedLayers, captured_layers
 
 __all__ = [
     "ATTEMPTS",
+    "AttentionLayers",
+    "AttentionStatus",
     "Backoff",
     "CaptureFailed",
     "CapturedLayers",
@@ -24,7 +32,9 @@ __all__ = [
     "GraphCounts",
     "GraphSlots",
     "GraphStatus",
+    "HostReason",
     "LayerKind",
+    "PagesNotAllocated",
     "SlotClass",
     "captured_layers",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import logging
+import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -19,13 +21,20 @@ from pantheon.engine.model import (
     stacked,
     stop_taking,
 )
-from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
+from pantheon.engine.model.kv_cache import KVCache, allocate, allocate_recurrent
 from pantheon.engine.model.read import held_bytes
 from pantheon.engine.programs import ProgramStore
-from pantheon.engine.residency import CapturedLayers, Executable, GraphSlots, LayerKind
+from pantheon.engine.residency import (
+    AttentionLayers,
+    CapturedLayers,
+    Executable,
+    GraphSlots,
+    LayerKind,
+)
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, bias_vector
 from pantheon.engine.runner.arguments import StepArguments
+from pantheon.engine.runner.attention_pages import HOST_MEMORY, AttentionPages
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.graphs import CapturedProgram, Graphs
@@ -46,6 +55,8 @@ from pantheon.engine.runner.steps import (
 )
 from pantheon.engine.token_mask import TokenMask
 
+_log: Final = logging.getLogger(__name__)
+
 
 class Runner:
     """The device side of one model. Used by one thread.
@@ -64,6 +75,7 @@ class Runner:
         batches: tuple[int, ...] | None = None,
         graphs: Graphs | None = None,
         batched: bool = True,
+        pages: AttentionPages | None = None,
     ) -> None:
         """Allocate the KV arrays. `compile` must run before the first step.
 
@@ -71,6 +83,8 @@ class Runner:
             batches: entries that decode steps are compiled for, rising; None for all that pay.
             graphs: how decode steps are captured; None where there are no graphs.
             batched: whether the batch scheduler runs; else there is the one-user path.
+            pages: allocates the pages of a model that runs flash kernels; None where there are
+                none, and all memory is the host's.
         """
         self._graphs = graphs
         self._batched = batched
@@ -79,19 +93,30 @@ class Runner:
         self._parameters = stacked(parameters, config)
         self._weight_bytes = held_bytes(self._parameters)
         self._architecture = architecture
+        self._pages = pages
+        self.attention = (
+            AttentionLayers(config.attention_layers, flash=False, clock=time.monotonic)
+            if pages is None
+            else pages.layers
+        )
+        """Where the attention layers run."""
         self._state = self._empty_state()
         self.traces = 0
-        """How often a step was traced. It must not grow after `compile`."""
+        """How often a step was traced. It must not grow after `compile`, but where pages came to
+        the die or left it."""
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
         self._arguments = StepArguments(config, capacity, self.batches)
         self._steps = StepPrograms("", None)
+        self._store: ProgramStore | None = None
+        self._compiled_for: list[bool] | None = None
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all device arrays held. For any thread: a step may be taking the state over."""
-        state = sum(int(array.nbytes) for array in jax.tree.leaves(self._state))
+        arrays = jax.tree.leaves(self._state)
+        state = sum(int(array.nbytes) for array in arrays if not _on_host(array))
         return self._weight_bytes + state
 
     def reset(self) -> None:
@@ -100,6 +125,18 @@ class Runner:
         self._stop_taking()
         del self._state
         self._state = self._empty_state()
+        self._compile_if_moved()
+
+    def bring_back(self) -> None:
+        """Try to bring pages from host memory to the die. While no sequence runs: where it
+        succeeds, the steps are compiled anew."""
+        if self._pages is None:
+            return
+        cache = self._state.cache
+        kv = self._pages.bring_back(cache.kv)
+        if kv is not None:
+            self._state = self._state._replace(cache=cache._replace(kv=kv))
+            self._compile_if_moved()
 
     def close(self) -> None:
         """Give every device array back now, whoever still refers to this object. Idempotent."""
@@ -115,16 +152,20 @@ class Runner:
 
     def _empty_state(self) -> DeviceState:
         capacity, config = self._capacity, self._config
-        kv = allocate(
-            config.attention_layers,
-            capacity.pages,
-            config.kv_heads,
-            capacity.page_size,
-            config.head_dim,
-            config.kv_dtype,
-            native=config.native,
-            stacked=self._parameters.is_stacked,
-        )
+        kv: KVCache
+        if self._pages is not None:
+            kv = self._pages.allocate()
+        else:
+            kv = allocate(
+                config.attention_layers,
+                capacity.pages,
+                config.kv_heads,
+                capacity.page_size,
+                config.head_dim,
+                config.kv_dtype,
+                native=config.native,
+                stacked=self._parameters.is_stacked,
+            )
         rows = capacity.rows + 1
         recurrent = allocate_recurrent(
             self._architecture.recurrent_shapes(config),
@@ -141,11 +182,13 @@ class Runner:
     def compile(self, progress: Callable[[str], None], store: ProgramStore | None = None) -> None:
         """Compile every step, or load it from where an earlier start left it.
 
-        Nothing is traced afterwards.
+        Nothing is traced afterwards, unless pages come to the die or leave it.
 
         Args:
             store: programs that outlive the process; None has none.
         """
+        self._store = store
+        self._compiled_for = self._memory_kinds()
         prefill = self._arguments.prefill([0], 0, (0,), 0)
         number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
@@ -184,6 +227,15 @@ class Runner:
         scope = f"{self._architecture.name} {self._config} {self._capacity}"
         self._steps = StepPrograms(scope, store, self._graphs)
         self._steps.compile(steps, progress)
+
+    def _compile_if_moved(self) -> None:
+        """A compiled step knows in which memory its arguments are."""
+        if self._compiled_for not in (None, self._memory_kinds()):
+            self.compile(lambda message: _log.info("after pages moved: %s", message), self._store)
+
+    def _memory_kinds(self) -> list[bool]:
+        """Of each array of the KV cache, whether it is in host memory."""
+        return [_on_host(array) for array in jax.tree.leaves(self._state.cache.kv)]
 
     @property
     def program_keys(self) -> list[str]:
@@ -350,6 +402,10 @@ def _zeros(shape: tuple[int, ...], dtype: type[np.number]) -> jax.Array:
 
 def _layers_of(executable: Executable) -> CapturedLayers | None:
     return executable.layers if isinstance(executable, CapturedProgram) else None
+
+
+def _on_host(array: jax.Array) -> bool:
+    return array.sharding.memory_kind == HOST_MEMORY
 
 
 def _decode_name(batch: int) -> str:

@@ -13,6 +13,7 @@ import jax
 
 from pantheon.engine.programs import ProgramStore, without_cache_of_jax
 from pantheon.engine.residency import Backoff, CapturedStep, CaptureFailed, Executable
+from pantheon.engine.runner.attention_pages import HOST_MEMORY
 from pantheon.engine.runner.compiler_options import compiler_options
 from pantheon.engine.runner.graphs import (
     CapturedProgram,
@@ -258,7 +259,10 @@ class _Capture:
 
 
 def _shape(array: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(array.shape, array.dtype)  # type: ignore[no-untyped-call]
+    """What a program is compiled for; of arrays in host memory, that they are there."""
+    held = getattr(array, "sharding", None)
+    sharding = held if held is not None and held.memory_kind == HOST_MEMORY else None
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
 
 
 def _signature(shapes: Any) -> tuple[str, ...]:

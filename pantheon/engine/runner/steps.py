@@ -19,6 +19,7 @@ from pantheon.engine.model import (
     best_tokens,
 )
 from pantheon.engine.model.kv_cache import page_count, place
+from pantheon.engine.model.page_memory import in_memory_of, on_die
 from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
 from pantheon.engine.runner.logprobs import Logprobs, logprobs
 from pantheon.engine.runner.sampling import SamplingBatch, sample
@@ -253,13 +254,17 @@ def copy_page_step(
     state: DeviceState, source: Int[Array, ""], target: Int[Array, ""]
 ) -> DeviceState:
     """Copy one page to another in every layer."""
-    kv = jax.tree.map(lambda pages: pages.at[target].set(pages[source]), state.cache.kv)
-    return state._replace(cache=state.cache._replace(kv=kv))
+
+    def copy(held: Float[Array, "pages ..."]) -> Float[Array, "pages ..."]:
+        pages = on_die(held)
+        return in_memory_of(held, pages.at[target].set(pages[source]))
+
+    return state._replace(cache=state.cache._replace(kv=jax.tree.map(copy, state.cache.kv)))
 
 
 def read_page_step(state: DeviceState, page: Int[Array, ""]) -> tuple[Float[Array, "*_shape"], ...]:
     """The keys and the values of one page, array by array. The state is not donated."""
-    return tuple(pages[page] for pages in jax.tree.leaves(state.cache.kv))
+    return tuple(on_die(pages)[page] for pages in jax.tree.leaves(state.cache.kv))
 
 
 def write_page_step(
@@ -267,7 +272,10 @@ def write_page_step(
 ) -> DeviceState:
     """Write one page, as `read_page_step` gives it."""
     leaves, structure = jax.tree.flatten(state.cache.kv)
-    written = [pages.at[page].set(new) for pages, new in zip(leaves, content, strict=True)]
+    written = [
+        in_memory_of(held, on_die(held).at[page].set(new))
+        for held, new in zip(leaves, content, strict=True)
+    ]
     kv = jax.tree.unflatten(structure, written)
     return state._replace(cache=state.cache._replace(kv=kv))
 
