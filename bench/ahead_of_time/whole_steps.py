@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -44,7 +45,7 @@ _GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
 def compiled_step(model: StepModel, step: str) -> WholeStep:
     """Compile one of `STEPS`. XLA must know its tools; see `target.use_tools`."""
     mesh = Mesh(np.array([target.device()]), ("device",))
-    sharding = NamedSharding(mesh, PartitionSpec())
+    sharding = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     def there(array: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
@@ -95,6 +96,7 @@ def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
     )
     made = StepArguments(config, capacity, DECODE_BATCHES)
     given: tuple[Any, ...]
+    function: Callable[..., Any]
     if step == PREFILL:
         function, given = prefill_step, made.prefill([0], 0, (0,), 0)
     else:

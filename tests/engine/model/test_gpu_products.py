@@ -1,4 +1,4 @@
-"""What products on GPUs round (ARCHITECTURE, "Products on a GPU"), against numpy in float64.
+"""What products on GPUs round (ARCHITECTURE, "Models on a GPU"), against numpy in float64.
 
 The kernels have tests of their own; here they are given what float16 holds."""
 

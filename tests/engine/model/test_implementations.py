@@ -1,5 +1,5 @@
 """Which implementation a platform takes: the kernels that were built for it, or plain XLA, which
-runs on every platform of JAX (ARCHITECTURE, "Products on a GPU")."""
+runs on every platform of JAX (ARCHITECTURE, "Which kernels compute")."""
 
 from __future__ import annotations
 
