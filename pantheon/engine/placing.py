@@ -16,6 +16,7 @@ from pantheon.engine.host_memory import host_memory
 from pantheon.engine.model import ModelConfig, Parameters, Shards, promised_bytes
 from pantheon.engine.model.read import bytes_by_device
 from pantheon.engine.model.sharding import gathered_matrices
+from pantheon.engine.runner.attention_pages import on_one_die
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +50,7 @@ class OnHost:
 
     def pages_layout(self) -> jax.sharding.Sharding:
         """Where the pages of a layer are."""
-        # Of a mesh, even of one device: the type of an array says in which memory it is only then.
-        mesh = jax.sharding.Mesh([self.device], ("die",))
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())  # type: ignore[no-untyped-call]
+        return on_one_die(self.device)
 
     def hold(self, held: Mapping[Any, int]) -> None:
         """Nobody asks who holds what of the host's memory."""

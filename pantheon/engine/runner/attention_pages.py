@@ -183,11 +183,25 @@ def attention_pages(
     """
     if not config.implementation.is_gpu or len(layout.device_set) > 1:
         return None
+    return placed_pages(config, capacity, layout, budget)
+
+
+def placed_pages(
+    config: ModelConfig, capacity: Capacity, layout: jax.sharding.Sharding, budget: int
+) -> AttentionPages:
+    """The same for any implementation, on one die."""
     shape = (capacity.pages, config.kv_heads, capacity.page_size, config.head_dim)
     return AttentionPages(
         AttentionLayers(config.attention_layers, flash=True, clock=time.monotonic),
         DeviceMemory(shape, jnp.dtype(config.kv_dtype), layout, budget),
     )
+
+
+def on_one_die(device: jax.Device) -> jax.sharding.Sharding:
+    """The layout of pages that are on one device."""
+    # Of a mesh, even of one device: the type of an array says in which memory it is only then.
+    mesh = jax.sharding.Mesh(np.array([device]), ("die",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())  # type: ignore[no-untyped-call]
 
 
 def _delete(pages: Any) -> None:
