@@ -11,11 +11,23 @@ from typing import Any
 import jax
 
 from pantheon.engine.admission import MemoryNeed
+from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.dies import Binding, DieManager
+from pantheon.engine.errors import GenerationFailed
 from pantheon.engine.host_memory import host_memory
-from pantheon.engine.model import ModelConfig, Parameters, Shards, promised_bytes
+from pantheon.engine.hosts import HostGroup, LeadingRunner
+from pantheon.engine.hosts.messages import Open
+from pantheon.engine.model import (
+    Architecture,
+    ModelConfig,
+    Parameters,
+    Shards,
+    promised_bytes,
+)
 from pantheon.engine.model.read import bytes_by_device
 from pantheon.engine.model.sharding import gathered_matrices
+from pantheon.engine.runner import Capacity, Runner
+from pantheon.engine.step_loop import StepLoop
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +54,25 @@ class OnHost:
         """While weights are read."""
         yield
 
+    def open(self, options: ModelOptions, config: EngineConfig, version: int) -> None:
+        """Nobody else reads the weights."""
+
+    def opened(self) -> None:
+        """Nobody is waited for."""
+
+    def runner(
+        self,
+        architecture: Architecture,
+        config: ModelConfig,
+        parameters: Parameters,
+        capacity: Capacity,
+    ) -> Runner:
+        """Allocate."""
+        return Runner(architecture, config, parameters, capacity)
+
+    def serves(self, loop: StepLoop) -> None:
+        """Nobody can be lost."""
+
     def hold(self, held: Mapping[Any, int]) -> None:
         """Nobody asks who holds what of the host's memory."""
 
@@ -51,10 +82,17 @@ class OnHost:
 
 @dataclass(frozen=True)
 class OnDies:
-    """On the dies of a binding."""
+    """On the dies of a binding.
+
+    Attributes:
+        hosts: those that have some of them; None where all are of this process.
+        model: by what number those know it.
+    """
 
     binding: Binding
     shards: Shards
+    hosts: HostGroup | None
+    model: int
 
     def free_bytes(self) -> int:
         """Memory of the fullest die that is left beside what the model holds so far."""
@@ -69,6 +107,61 @@ class OnDies:
         """While weights are read: into the host's memory first, for each die has a part."""
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
             yield
+
+    def open(self, options: ModelOptions, config: EngineConfig, version: int) -> None:
+        """Have other hosts read the weights too."""
+        if self.hosts is not None:
+            self.hosts.tell(
+                Open(
+                    self.model,
+                    str(options.path),
+                    options.ctx_cap,
+                    options.quantize,
+                    config.precision,
+                    tuple(device.id for device in self.shards.mesh.devices.flat),
+                    version,
+                )
+            )
+
+    def opened(self) -> None:
+        """Wait for the other hosts.
+
+        Raises:
+            HostLost: see there.
+        """
+        if self.hosts is not None:
+            self.hosts.wait_ready(self.model)
+
+    def runner(
+        self,
+        architecture: Architecture,
+        config: ModelConfig,
+        parameters: Parameters,
+        capacity: Capacity,
+    ) -> Runner:
+        """Allocate, everywhere."""
+        if self.hosts is None:
+            return Runner(architecture, config, parameters, capacity, shards=self.shards)
+        return LeadingRunner(
+            architecture,
+            config,
+            parameters,
+            capacity,
+            shards=self.shards,
+            hosts=self.hosts,
+            model=self.model,
+        )
+
+    def serves(self, loop: StepLoop) -> None:
+        """From now on the loop is told when a host is gone."""
+        if self.hosts is not None:
+            self.hosts.when_lost(self.model, lambda why: loop.abandon(GenerationFailed(why)))
+
+    def release(self) -> None:
+        """Give the dies back, and end what other hosts have. Idempotent."""
+        if self.hosts is not None:
+            self.hosts.forget(self.model)
+        self.binding.release()
 
     def hold(self, held: Mapping[Any, int]) -> None:
         """Tell the die manager what is held: bytes by device of JAX."""
@@ -103,8 +196,12 @@ def bind_dies(
     ordinals: tuple[int, ...] | None,
     need: MemoryNeed,
     config: ModelConfig,
+    hosts: HostGroup | None,
 ) -> OnDies:
-    """Give a model its dies, until the binding is released.
+    """Give a model its dies, until they are released.
+
+    Args:
+        hosts: the processes that follow this one.
 
     Raises:
         LoadFailed, InvalidRequest: see `DieManager.bind`.
@@ -118,4 +215,6 @@ def bind_dies(
         binding.release()
         raise
     _log.info("%s: on dies %s, by plain XLA", name, ", ".join(map(str, binding.ordinals)))
-    return OnDies(binding, shards)
+    if hosts is None or all(die.is_local for die in binding.dies):
+        return OnDies(binding, shards, None, 0)
+    return OnDies(binding, shards, hosts, hosts.number())

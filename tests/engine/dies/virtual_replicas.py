@@ -52,7 +52,7 @@ def main(folder: str) -> None:
     logging.basicConfig(level=logging.INFO)
     config = EngineConfig((), "cpu", "test", compile_cache_dir=Path(folder))
     programs = open_programs(config)
-    manager = DieManager(find_dies(jax.devices(), RESERVE, memory_bytes=MEMORY))
+    manager = DieManager(find_dies(jax.devices(), RESERVE, memory=[MEMORY] * 8))
     registry = Registry(config, programs=programs, dies=manager)
     path = golden_file("models/llama-smollm-f32.gguf")
     found: dict[str, Any] = {}
