@@ -9,15 +9,19 @@ from functools import partial
 import jax
 
 from pantheon.engine.dies import Device, Die, find_dies
+from pantheon.engine.hosts import HostGroup
 
 
-def accelerators(reserve_bytes: int) -> tuple[Die, ...]:
-    """The dies of this process: its devices that are no CPU; none where there is only that.
+def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Die, ...]:
+    """The dies of this server: its devices that are no CPU; none where there is only that.
 
     Args:
         reserve_bytes: see `find_dies`.
+        hosts: what knows of the memory of other hosts.
     """
-    return find_dies([one for one in jax.devices() if one.platform != "cpu"], reserve_bytes)
+    if jax.default_backend() == "cpu":
+        return ()
+    return find_dies(jax.devices(), reserve_bytes, memory=None if hosts is None else hosts.memory)
 
 
 def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], float]]:
@@ -28,7 +32,7 @@ def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], f
     Args:
         devices: None for those of this process.
     """
-    found: Sequence[Device] = jax.devices() if devices is None else devices
+    found: Sequence[Device] = jax.local_devices() if devices is None else devices
     return [partial(_used_share, device) for device in found if device.platform != "cpu"]
 
 

@@ -17,10 +17,10 @@ from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
-from pantheon.engine.die_memory import room_beside
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile
+from pantheon.engine.hosts import HostLost
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
@@ -33,11 +33,11 @@ from pantheon.engine.model import (
     native_missing,
     platform_of,
 )
-from pantheon.engine.model.read import FLOAT32_BYTES, held_bytes
+from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
 from pantheon.engine.placing import Home, OnHost, bind_dies
-from pantheon.engine.runner import PREFILL_CHUNK, Runner, attention_pages, graphs_of
+from pantheon.engine.runner import PREFILL_CHUNK, graphs_of
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -94,6 +94,10 @@ def load_instance(
         raise LoadFailed(
             LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error.strerror}"
         ) from error
+    except HostLost as error:
+        raise LoadFailed(
+            LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}"
+        ) from error
     except NotEnoughMemory as error:
         raise LoadFailed(LoadFailure.NO_CAPACITY, str(error)) from error
     except (MemoryError, JaxRuntimeError) as error:
@@ -141,8 +145,8 @@ def _load(
         )
         home: Home = OnHost(native)
         if on_dies:
-            home = bind_dies(shared.dies, name, options.dies, need, dimensions)
-            undo.callback(home.binding.release)
+            home = bind_dies(shared.dies, name, options.dies, need, dimensions, shared.hosts)
+            undo.callback(home.release)
         else:
             need.check(home.free_bytes())
         # Beside the weights: most of those are read without the interpreter's lock.
@@ -150,6 +154,7 @@ def _load(
         version = known_version(
             file, None if programs is None else programs.folder, quantized=options.quantize
         )
+        home.open(options, config, dimensions, version)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         with home.reading():
             parameters = architecture.read_parameters(
@@ -164,6 +169,7 @@ def _load(
                 lambda done, total: _report_layers(progress, done, total),
             )
         home.has_read(parameters, progress)
+        home.opened()
         text = coming.result()
     tokenizer = text.tokenizer
     if tokenizer.fallback:
@@ -192,20 +198,13 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
-    runner = Runner(
+    runner = home.runner(
         architecture,
         dimensions,
         parameters,
         capacity,
-        shards=home.shards,
         graphs=graphs_of(platform),
         batched=config.batch_slots,
-        pages=attention_pages(
-            dimensions,
-            capacity,
-            home.pages_layout(),
-            room_beside(home.device, held_bytes(parameters)),
-        ),
     )
     home.hold(runner.held_by_device())
     runner.compile(progress, programs)
@@ -280,6 +279,7 @@ def _load(
             speculates=draft_plan.speculation is not Speculation.NEVER,
             binding=home.binding,
         )
+        home.serves(loop)
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:
         # Its thread would keep it alive.

@@ -11,12 +11,25 @@ from typing import Any
 import jax
 
 from pantheon.engine.admission import MemoryNeed
+from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.die_memory import room_beside
 from pantheon.engine.dies import Binding, DieManager
+from pantheon.engine.errors import GenerationFailed
 from pantheon.engine.host_memory import host_memory
-from pantheon.engine.model import ModelConfig, Parameters, Shards, promised_bytes
-from pantheon.engine.model.read import bytes_by_device
+from pantheon.engine.hosts import HostGroup, LeadingRunner
+from pantheon.engine.hosts.messages import Open
+from pantheon.engine.model import (
+    Architecture,
+    ModelConfig,
+    Parameters,
+    Shards,
+    promised_bytes,
+)
+from pantheon.engine.model.read import bytes_by_device, held_bytes
 from pantheon.engine.model.sharding import gathered_matrices
-from pantheon.engine.runner.attention_pages import on_one_die
+from pantheon.engine.runner import Capacity, Graphs, Runner, attention_pages
+from pantheon.engine.runner.attention_pages import AttentionPages, on_one_die
+from pantheon.engine.step_loop import StepLoop
 
 _log = logging.getLogger(__name__)
 
@@ -43,14 +56,33 @@ class OnHost:
         """While weights are read."""
         yield
 
-    @property
-    def device(self) -> Any:
-        """The device of JAX that computes."""
-        return jax.devices()[0]
+    def open(
+        self, options: ModelOptions, config: EngineConfig, dimensions: ModelConfig, version: int
+    ) -> None:
+        """Nobody else reads the weights."""
 
-    def pages_layout(self) -> jax.sharding.Sharding:
-        """Where the pages of a layer are."""
-        return on_one_die(self.device)
+    def opened(self) -> None:
+        """Nobody is waited for."""
+
+    def runner(
+        self,
+        architecture: Architecture,
+        config: ModelConfig,
+        parameters: Parameters,
+        capacity: Capacity,
+        *,
+        graphs: Graphs | None,
+        batched: bool,
+    ) -> Runner:
+        """Allocate."""
+        device = jax.devices()[0]
+        pages = _pages(config, parameters, capacity, device, on_one_die(device))
+        return Runner(
+            architecture, config, parameters, capacity, graphs=graphs, batched=batched, pages=pages
+        )
+
+    def serves(self, loop: StepLoop) -> None:
+        """Nobody can be lost."""
 
     def hold(self, held: Mapping[Any, int]) -> None:
         """Nobody asks who holds what of the host's memory."""
@@ -61,10 +93,17 @@ class OnHost:
 
 @dataclass(frozen=True)
 class OnDies:
-    """On the dies of a binding."""
+    """On the dies of a binding.
+
+    Attributes:
+        hosts: those that have some of them; None where all are of this process.
+        model: by what number those know it.
+    """
 
     binding: Binding
     shards: Shards
+    hosts: HostGroup | None
+    model: int
 
     def free_bytes(self) -> int:
         """Memory of the fullest die that is left beside what the model holds so far."""
@@ -80,14 +119,77 @@ class OnDies:
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
             yield
 
-    @property
-    def device(self) -> Any:
-        """The first of its devices."""
-        return self.binding.dies[0].device
+    def open(
+        self, options: ModelOptions, config: EngineConfig, dimensions: ModelConfig, version: int
+    ) -> None:
+        """Have other hosts read the weights too."""
+        if self.hosts is not None:
+            self.hosts.tell(
+                Open(
+                    self.model,
+                    str(options.path),
+                    options.ctx_cap,
+                    options.quantize,
+                    config.precision,
+                    dimensions.implementation,
+                    tuple(device.id for device in self.shards.mesh.devices.flat),
+                    version,
+                )
+            )
 
-    def pages_layout(self) -> jax.sharding.Sharding:
-        """Where the pages of a layer are."""
-        return self.shards.of_pages
+    def opened(self) -> None:
+        """Wait for the other hosts.
+
+        Raises:
+            HostLost: see there.
+        """
+        if self.hosts is not None:
+            self.hosts.wait_ready(self.model)
+
+    def runner(
+        self,
+        architecture: Architecture,
+        config: ModelConfig,
+        parameters: Parameters,
+        capacity: Capacity,
+        *,
+        graphs: Graphs | None,
+        batched: bool,
+    ) -> Runner:
+        """Allocate, everywhere. Steps over several hosts are not replayed as graphs."""
+        shards = self.shards
+        if self.hosts is not None:
+            return LeadingRunner(
+                architecture,
+                config,
+                parameters,
+                capacity,
+                shards=shards,
+                hosts=self.hosts,
+                model=self.model,
+            )
+        device = self.binding.dies[0].device
+        return Runner(
+            architecture,
+            config,
+            parameters,
+            capacity,
+            shards=shards,
+            graphs=graphs,
+            batched=batched,
+            pages=_pages(config, parameters, capacity, device, shards.of_pages),
+        )
+
+    def serves(self, loop: StepLoop) -> None:
+        """From now on the loop is told when a host is gone."""
+        if self.hosts is not None:
+            self.hosts.when_lost(self.model, lambda why: loop.abandon(GenerationFailed(why)))
+
+    def release(self) -> None:
+        """Give the dies back, and end what other hosts have. Idempotent."""
+        if self.hosts is not None:
+            self.hosts.forget(self.model)
+        self.binding.release()
 
     def hold(self, held: Mapping[Any, int]) -> None:
         """Tell the die manager what is held: bytes by device of JAX."""
@@ -122,8 +224,12 @@ def bind_dies(
     ordinals: tuple[int, ...] | None,
     need: MemoryNeed,
     config: ModelConfig,
+    hosts: HostGroup | None,
 ) -> OnDies:
-    """Give a model its dies, until the binding is released.
+    """Give a model its dies, until they are released.
+
+    Args:
+        hosts: the processes that follow this one.
 
     Raises:
         LoadFailed, InvalidRequest: see `DieManager.bind`.
@@ -137,4 +243,17 @@ def bind_dies(
         binding.release()
         raise
     _log.info("%s: on dies %s", name, ", ".join(map(str, binding.ordinals)))
-    return OnDies(binding, shards)
+    if hosts is None or all(die.is_local for die in binding.dies):
+        return OnDies(binding, shards, None, 0)
+    return OnDies(binding, shards, hosts, hosts.number())
+
+
+def _pages(
+    config: ModelConfig,
+    parameters: Parameters,
+    capacity: Capacity,
+    device: Any,
+    layout: jax.sharding.Sharding,
+) -> AttentionPages | None:
+    room = room_beside(device, held_bytes(parameters))
+    return attention_pages(config, capacity, layout, room)

@@ -24,6 +24,7 @@ from pantheon.engine.errors import (
     UnloadFailure,
 )
 from pantheon.engine.face import Completion, Watch
+from pantheon.engine.hosts import HostGroup
 from pantheon.engine.loading import load_instance
 from pantheon.engine.model_path import below_root, served_name
 from pantheon.engine.model_table import ModelTable, shown
@@ -57,6 +58,7 @@ class Registry:
         loader: Loader | None = None,
         programs: ProgramStore | None = None,
         dies: DieManager | None = None,
+        hosts: HostGroup | None = None,
     ) -> None:
         """Start with no model; `load_all` loads the configured ones.
 
@@ -65,10 +67,12 @@ class Registry:
             programs: what the real one need not compile; None keeps none.
             dies: the dies that models may be put on; None for the accelerators of this process,
                 of which a CPU build has none.
+            hosts: the processes that follow this one, which `close` ends; None where it is alone.
         """
         self._config = config
         self._programs = programs
-        shared = Shared.of(config, programs, dies)
+        shared = Shared.of(config, programs, dies, hosts)
+        self._hosts = hosts
         self._dies = shared.dies
         self._loader = loader or partial(load_instance, shared=shared)
         self._uploads = Uploads()
@@ -188,6 +192,8 @@ class Registry:
             instance.close()
         if self._programs is not None:
             self._programs.close()
+        if self._hosts is not None:
+            self._hosts.close()
 
     def _load(self, options: ModelOptions) -> ServedModel:
         name = served_name(options)
@@ -286,15 +292,18 @@ def _shutting_down() -> ServerShuttingDown:
     return ServerShuttingDown("the server is shutting down")
 
 
-def build_engine(config: EngineConfig, programs: ProgramStore | None = None) -> Registry:
+def build_engine(
+    config: EngineConfig, programs: ProgramStore | None = None, hosts: HostGroup | None = None
+) -> Registry:
     """Load the configured models.
 
     Args:
         programs: see `pantheon.engine.programs.open_programs`.
+        hosts: see `Registry`.
 
     Raises:
         LoadFailed: a model cannot be loaded.
     """
-    registry = Registry(config, programs=programs)
+    registry = Registry(config, programs=programs, hosts=hosts)
     registry.load_all()
     return registry

@@ -8,6 +8,7 @@ from pantheon.engine.config import EngineConfig
 from pantheon.engine.die_memory import accelerators, die_readings
 from pantheon.engine.dies import DieManager
 from pantheon.engine.host_memory import HostMemoryReader
+from pantheon.engine.hosts import HostGroup
 from pantheon.engine.memory import MemoryLadder
 from pantheon.engine.programs import ProgramStore
 from pantheon.engine.watches import WatchTable
@@ -22,18 +23,21 @@ class Shared:
         watches: every watch that is held.
         programs: compiled programs of earlier starts; None keeps none.
         dies: the process's dies and what is on them.
+        hosts: the processes that follow this one; None where it is alone.
     """
 
     ladder: MemoryLadder
     watches: WatchTable
     programs: ProgramStore | None = None
     dies: DieManager = field(default_factory=DieManager)
+    hosts: HostGroup | None = None
 
     @staticmethod
     def of(
         config: EngineConfig,
         programs: ProgramStore | None = None,
         dies: DieManager | None = None,
+        hosts: HostGroup | None = None,
     ) -> Shared:
         """Make them as configured.
 
@@ -47,5 +51,6 @@ class Shared:
             ),
             WatchTable(config.max_watches),
             programs,
-            DieManager(accelerators(config.die_reserve_bytes)) if dies is None else dies,
+            DieManager(accelerators(config.die_reserve_bytes, hosts)) if dies is None else dies,
+            hosts,
         )

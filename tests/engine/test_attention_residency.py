@@ -17,7 +17,7 @@ import jax
 import msgspec
 import pytest
 
-from pantheon.engine import AttentionStatus, PlatformStatus, loading
+from pantheon.engine import AttentionStatus, PlatformStatus, placing
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.events import Failed, Finished
 from pantheon.engine.instance import ModelInstance
@@ -132,7 +132,7 @@ def _loaded(
         layers = AttentionLayers(config.attention_layers, flash=True, clock=clock)
         return AttentionPages(layers, dies[0])
 
-    monkeypatch.setattr(loading, "attention_pages", pages)
+    monkeypatch.setattr(placing, "attention_pages", pages)
     options = ModelOptions(_FILE, name="tiny", ctx_cap=256, max_sessions=2)
     model = load_instance(options, _CONFIG)
     try:

@@ -20,16 +20,18 @@ class Die:
             (CUDA_VISIBLE_DEVICES-relative).
         card: the card that it is part of.
         budget: bytes that models may take: its memory less the reserve.
+        is_local: whether it is one of this process, and not of another host.
     """
 
     ordinal: int
     card: int
     device: Device
     budget: int
+    is_local: bool = True
 
 
 def find_dies(
-    devices: Sequence[Device], reserve_bytes: int, *, memory_bytes: int | None = None
+    devices: Sequence[Device], reserve_bytes: int, *, memory: Sequence[int] | None = None
 ) -> tuple[Die, ...]:
     """Every device as a die, in the order in which the runtime lists them.
 
@@ -38,12 +40,15 @@ def find_dies(
 
     Args:
         reserve_bytes: of each die's memory what models may not take (PN_DIE_RESERVE_BYTES).
-        memory_bytes: of each device that keeps no account itself; None where all must.
+        memory: bytes of each device, for those that cannot be asked; None asks all.
     """
     dies: list[Die] = []
     for ordinal, device in enumerate(devices):
-        memory = (device.memory_stats() or {}).get("bytes_limit", memory_bytes)
         if memory is None:
+            size = (device.memory_stats() or {}).get("bytes_limit", 0)
+        else:
+            size = memory[ordinal]
+        if not size:
             _log.warning(
                 "device %d (%s) does not say how much memory it has; no model is put on it by "
                 "ordinal",
@@ -54,6 +59,12 @@ def find_dies(
         # A card of several dies shows them one after another; what JAX does not say is one a card.
         card = getattr(device, "local_hardware_id", None)
         dies.append(
-            Die(ordinal, ordinal if card is None else card, device, max(memory - reserve_bytes, 0))
+            Die(
+                ordinal,
+                ordinal if card is None else card,
+                device,
+                max(size - reserve_bytes, 0),
+                is_local=getattr(device, "process_index", 0) == 0,
+            )
         )
     return tuple(dies)

@@ -98,6 +98,10 @@ class DieManager:
             )
         if len(set(ordinals)) != len(ordinals):
             raise InvalidRequest(f"dies: expected each die once, got {named}")
+        if ordinals and not any(self._dies[ordinal].is_local for ordinal in ordinals):
+            raise InvalidRequest(
+                f"dies: expected at least one of the host that serves, got {named} of others"
+            )
 
     def bind(self, name: str, ordinals: Sequence[int] | None, need: int) -> Binding:
         """Choose the dies of a model that will be loaded.
@@ -160,7 +164,8 @@ class DieManager:
         )
 
     def _best(self, need: int) -> Die:
-        """Of those with room a free one, then the one with most room; of equal ones the first."""
+        """Of those here with room a free one, then the one with most room; of equal ones the
+        first."""
         if not self._dies:
             raise LoadFailed(LoadFailure.NO_ACCELERATOR, "no die is visible to put a model on")
 
@@ -168,7 +173,7 @@ class DieManager:
             free = self._free(die)
             return need <= free, not self._on(die), free
 
-        return max(self._dies.values(), key=merit)
+        return max((die for die in self._dies.values() if die.is_local), key=merit)
 
     def _check_unbound(self, name: str, dies: Sequence[Die]) -> None:
         for die in dies:

@@ -59,7 +59,7 @@ def test_a_device_that_states_no_memory_is_no_die_unless_told(
     devices = [FakeDevice(None), FakeDevice({"bytes_limit": 7})]
     assert [(die.ordinal, die.budget) for die in find_dies(devices, 1)] == [(1, 6)]
     assert "device 0 (gpu) does not say how much memory it has" in caplog.text
-    assert [die.budget for die in find_dies(devices, 1, memory_bytes=100)] == [99, 6]
+    assert [die.budget for die in find_dies(devices, 1, memory=[100, 7])] == [99, 6]
 
 
 def test_without_dies_naming_one_is_no_accelerator() -> None:

@@ -36,7 +36,7 @@ def registry_of_virtual_dies(**config: Any) -> Registry:
     """A registry over every device of the host as a die."""
     return Registry(
         EngineConfig((), "cpu", "test", precision=Precision.FLOAT32, **config),
-        dies=DieManager(find_dies(jax.devices(), RESERVE, memory_bytes=MEMORY)),
+        dies=DieManager(find_dies(jax.devices(), RESERVE, memory=[MEMORY] * len(jax.devices()))),
     )
 
 
