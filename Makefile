@@ -72,7 +72,7 @@ kernels: kernels-environment
 	@$(KERNELS)/bin/python -m pytest tests/kernels_gpu/interpreted $(PYTEST_ARGS)
 	@echo "== kernels as their compiler sees them"
 	@$(KERNELS)/bin/python -m pytest tests/kernels_gpu/compiled $(PYTEST_ARGS)
-	@echo "== kernels compiled for sm_80 and sm_90"
+	@echo "== kernels compiled for sm_80 and sm_90, decode steps for an H200"
 	@$(KERNELS)/bin/python -m bench.ahead_of_time
 
 # Whoever installed the extra cuda12 or cuda13 has what it needs.

@@ -8,11 +8,6 @@ from typing import Any, Final
 
 import triton
 
-MEMORY_BYTES: Final = 141_000_000_000
-"""Of an H200, of NVIDIA's data sheet."""
-
-DEVICE_KIND: Final = "NVIDIA H200"
-
 H200: Final = """gpu_device_info {
   threads_per_block_limit: 1024
   threads_per_warp: 32

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -20,8 +19,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, use_abstract_mesh
 
 from bench.ahead_of_time import target
+from bench.ahead_of_time.compiled_steps import PREFILL, WholeStep
 from bench.ahead_of_time.step_models import StepModel
-from bench.text_table import text_table
 from pantheon.engine.model import Architecture, ModelCache
 from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.registry import architecture_named
@@ -34,73 +33,19 @@ from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.graphs import CudaGraphs, dumped_layers
 from pantheon.engine.runner.steps import DeviceState, decode_step, prefill_step, step_of_model
 
-PREFILL: Final = "prefill 128"
 STEPS: Final = (*(f"decode {batch}" for batch in DECODE_BATCHES), PREFILL)
+LARGEST_DECODE: Final = STEPS[-2]
 
 _ROWS: Final = DECODE_BATCHES[-1]
 _PAGE: Final = 64
 _CHECKPOINTS: Final = 16
 _GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
-_HEAD: Final = (
-    "model",
-    "step",
-    "layers",
-    "arguments GB",
-    "temporary MB",
-    "results MB",
-    "fits",
-    "in graphs",
-    "outside",
-    "layers in graphs",
-    "compiled s",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class WholeStep:
-    """One step compiled for an H200.
-
-    Attributes:
-        layers, of_layers: that were compiled, and that the model has.
-        argument_bytes: weights, keys and values, states and what the step is given.
-        temporary_bytes: beside arguments and results.
-        result_bytes: those that are no argument's memory.
-        inside, outside: launches in command buffers and beside them, those of branches and loops
-            among them.
-        layers_captured: layers all of whose launches are inside; None where XLA does not say it.
-        whole: whether nothing is outside.
-        seconds: for tracing, lowering and compiling.
-    """
-
-    model: str
-    kind: str
-    step: str
-    layers: int
-    of_layers: int
-    argument_bytes: int
-    temporary_bytes: int
-    result_bytes: int
-    inside: int
-    outside: int
-    layers_captured: int | None
-    whole: bool
-    seconds: float
-
-    @property
-    def fits(self) -> bool:
-        """Whether an H200 has that much memory."""
-        total = self.argument_bytes + self.temporary_bytes + self.result_bytes
-        return total <= target.MEMORY_BYTES
-
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self) | {"seconds": round(self.seconds, 1), "fits": self.fits}
 
 
 def compiled_step(model: StepModel, step: str) -> WholeStep:
     """Compile one of `STEPS`. XLA must know its tools; see `target.use_tools`."""
     mesh = Mesh(np.array([target.device()]), ("device",))
-    sharding = NamedSharding(mesh, PartitionSpec())
+    sharding = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     def there(array: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
@@ -139,27 +84,6 @@ def compiled_step(model: StepModel, step: str) -> WholeStep:
     )
 
 
-def steps_table(steps: Sequence[WholeStep]) -> str:
-    """Steps as a table for people."""
-    return text_table([_HEAD, *map(_cells, steps)], left=2)
-
-
-def faults(steps: Sequence[WholeStep]) -> list[str]:
-    """What must not be: steps that do not fit, layers of a decode step outside of graphs."""
-    found = []
-    for one in steps:
-        name = f"{one.model}, {one.step}"
-        if not one.fits:
-            found.append(f"{name}: does not fit into {target.MEMORY_BYTES} bytes")
-        if one.step == PREFILL:
-            continue
-        if one.layers_captured != one.layers:
-            found.append(f"{name}: {one.layers_captured} of {one.layers} layers are graphs")
-        if one.kind == "dense" and not one.whole:
-            found.append(f"{name}: {one.outside} launches are outside of graphs")
-    return found
-
-
 def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
     """The function and what it is called with, of which shapes count."""
     config, architecture = model.config, architecture_named(model.architecture)
@@ -172,6 +96,7 @@ def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
     )
     made = StepArguments(config, capacity, DECODE_BATCHES)
     given: tuple[Any, ...]
+    function: Callable[..., Any]
     if step == PREFILL:
         function, given = prefill_step, made.prefill([0], 0, (0,), 0)
     else:
@@ -205,20 +130,3 @@ def _state(model: StepModel, architecture: Architecture, capacity: Capacity) -> 
         bias=jnp.zeros((rows, config.vocabulary), jnp.float32),
     )
     return DeviceState(ModelCache(kv, recurrent), jnp.zeros(rows, jnp.int32), history)
-
-
-def _cells(one: WholeStep) -> tuple[str, ...]:
-    layers = "not told" if one.layers_captured is None else str(one.layers_captured)
-    return (
-        one.model,
-        one.step,
-        str(one.layers) if one.layers == one.of_layers else f"{one.layers} of {one.of_layers}",
-        f"{one.argument_bytes / 1e9:.2f}",
-        f"{one.temporary_bytes / 1e6:.1f}",
-        f"{one.result_bytes / 1e6:.3f}",
-        "yes" if one.fits else "NO",
-        str(one.inside),
-        str(one.outside),
-        layers,
-        f"{one.seconds:.0f}",
-    )

@@ -28,7 +28,7 @@ from pantheon.engine.model.kv_cache import allocate, allocate_recurrent, place
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
-from pantheon.engine.runner.attention_pages import placed_pages
+from pantheon.engine.runner.attention_pages import on_one_die, placed_pages
 from pantheon.engine.runner.graphs import graphs_of
 from pantheon.engine.runner.sampled import Sampled
 
@@ -127,7 +127,7 @@ class Rows:
                 capacity,
                 batches=sizes,
                 graphs=graphs,
-                pages=placed_pages(opened.config, capacity, opened.device, budget),
+                pages=placed_pages(opened.config, capacity, on_one_die(opened.device), budget),
             )
             self.runner.compile(lambda message: None)
 

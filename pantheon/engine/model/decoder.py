@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import jax
@@ -86,7 +85,8 @@ def layer_by_layer(
     )
     for index, (layer, norm) in enumerate(zip(layers, norms[1:], strict=True)):
         held = next(kv) if isinstance(layer.mixer, AttentionParameters) else next(states)
-        with _scope(config, index):
+        # By their scopes XLA tells what became of the layers. They cost no trace of their own.
+        with jax.named_scope(layer_scope(index)):
             x, normed, following = _decoder_layer(
                 config, turns, layer, norm, x, normed, placement, held
             )
@@ -108,11 +108,6 @@ def recurrent_shapes(config: ModelConfig) -> tuple[tuple[int, ...], ...]:
 def _delta_net_caches(states: RecurrentStates) -> Iterator[DeltaNetCache]:
     pairs = zip(states[::2], states[1::2], strict=True)
     return (DeltaNetCache(inputs, layer_states) for inputs, layer_states in pairs)
-
-
-def _scope(config: ModelConfig, index: int) -> AbstractContextManager[None]:
-    """In which a layer is called: of a step for a GPU, XLA then tells what became of each layer."""
-    return jax.named_scope(layer_scope(index)) if config.implementation.is_gpu else nullcontext()
 
 
 @partial(jax.jit, static_argnums=0)

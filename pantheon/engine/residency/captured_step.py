@@ -56,8 +56,9 @@ class CapturedStep:
         self._backoff = backoff
         self._captured: Executable | None = None
         self._exercised = False
+        self._is_proven = False
         self.captures = 0
-        """Captures that succeeded, in the life of the step."""
+        """Captures that succeeded, in the life of the step: that ran at least once."""
         self.failures = 0
         """Captures that failed, likewise."""
 
@@ -101,16 +102,18 @@ class CapturedStep:
             else:
                 # Only now: what compiles may still fail to record, time after time.
                 self._backoff.succeeded()
+                if not self._is_proven:
+                    self._is_proven = True
+                    self.captures += 1
                 return results
         return self._plain(*arguments)
 
     def _try_capture(self) -> None:
         try:
             self._captured = self._capture()
+            self._is_proven = False
         except CaptureFailed as error:
             self._note_failure(error)
-        else:
-            self.captures += 1
 
     def _note_failure(self, error: CaptureFailed) -> None:
         self.failures += 1
