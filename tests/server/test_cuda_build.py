@@ -62,7 +62,6 @@ def test_dies_cannot_be_named(server: Server) -> None:
     path = get(server, "/admin/models").json()["data"][0]["path"]
     answer = post(server, "/admin/models/load", {"path": path, "name": "other", "dies": [0]})
     assert (answer.status, answer.json()["error"]["type"]) == (400, "load_failed")
-    assert "cuda build" in answer.json()["error"]["message"]
 
 
 def test_the_log_says_why_in_one_line(server: Server) -> None:
