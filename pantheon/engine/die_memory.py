@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -9,6 +10,8 @@ import jax
 
 from pantheon.engine.dies import Device, Die, find_dies
 from pantheon.engine.hosts import HostGroup
+
+_log = logging.getLogger(__name__)
 
 
 def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Die, ...]:
@@ -19,6 +22,8 @@ def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Di
         hosts: what knows of the memory of other hosts.
     """
     if jax.default_backend() == "cpu":
+        if hosts is not None:
+            _log.warning("NO ACCELERATOR IS VISIBLE: the processes that follow compute nothing")
         return ()
     return find_dies(jax.devices(), reserve_bytes, memory=None if hosts is None else hosts.memory)
 
