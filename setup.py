@@ -4,8 +4,9 @@ is in pyproject.toml.
 A wheel or a source archive gets `pantheon/_build.py` with the commit it was made from. An
 editable installation gets none and reads the commit from git at start.
 
-PANTHEON_BACKEND=cuda or =cpu in the environment of the build bakes the backend too. The build is
-not told which extras an installer chose, so without it the installed JAX plugin decides.
+PANTHEON_BACKEND=cuda, =tt, =metal or =cpu in the environment of the build bakes the backend too.
+The build is not told which extras an installer chose, so without it the installed JAX plugin
+decides.
 
 The native kernels are built where there is a compiler; without one the package is complete, and
 says at its start what it lacks. An editable installation builds them by `make native`.
@@ -41,12 +42,14 @@ def module_at(path: Path) -> ModuleType:
 def bake(folder: Path) -> None:
     """Write the constants under `folder`."""
     backend = os.environ.get("PANTHEON_BACKEND") or None
-    if backend not in (None, "cuda", "cpu"):
-        raise ValueError(f"PANTHEON_BACKEND: expected cuda or cpu, got {backend!r}")
+    build_info = module_at(ROOT / "pantheon" / "build_info.py")
+    if backend not in (None, *build_info.BACKENDS):
+        expected = ", ".join(build_info.BACKENDS)
+        raise ValueError(f"PANTHEON_BACKEND: expected one of {expected}, got {backend!r}")
     if (ROOT / CONSTANTS).exists():
         commit = module_at(ROOT / CONSTANTS).BUILD  # A source archive brought it along.
     else:
-        commit = module_at(ROOT / "pantheon" / "build_info.py").commit_of(ROOT)
+        commit = build_info.commit_of(ROOT)
     (folder / CONSTANTS).write_text(
         '"""Constants of this build, written by setup.py."""\n\n'
         f"BACKEND: str | None = {backend!r}\n"

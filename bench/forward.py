@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import WeightReader, architecture_of, native_missing
+from pantheon.engine.model import (
+    Implementation,
+    WeightReader,
+    architecture_of,
+    native_missing,
+)
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import DECODE_BATCHES, Capacity, Runner
@@ -33,17 +38,20 @@ class DecodeSteps:
     def __init__(self, model: Path) -> None:
         """Load the model and compile its steps."""
         native = native_missing() is None
+        implementation = Implementation.NATIVE if native else Implementation.XLA
         pages = _POSITION // _PAGE_SIZE + 1
         window, rows = pages * _PAGE_SIZE, DECODE_BATCHES[-1]
         with GGUFFile(model) as file:
             architecture = architecture_of(file)
             config = replace(
                 architecture.read_config(file).within(window),
-                native=native,
+                implementation=implementation,
                 kv_dtype=Precision.DEFAULT.kv_dtype,
             )
             parameters = architecture.read_parameters(
-                WeightReader(file, native=native), config, lambda done, total: None
+                WeightReader(file, implementation=implementation),
+                config,
+                lambda done, total: None,
             )
         self._tables = [list(range(row * pages, (row + 1) * pages)) for row in range(rows)]
         capacity = Capacity(rows, rows * pages, _PAGE_SIZE, window)

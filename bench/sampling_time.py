@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from bench.parity_engine import config_of
-from pantheon.engine.model import native_missing
+from pantheon.engine.model import Implementation, native_missing
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import RowHistory, batch_adjustments
 from pantheon.engine.runner.compiler_options import compiler_options
@@ -27,6 +27,7 @@ def sampling_seconds(model: Path, rows: int) -> float:
     """Median seconds of choosing greedily from the scores of a step, compiled alone."""
     config = config_of(model)
     native = native_missing() is None
+    implementation = Implementation.NATIVE if native else Implementation.XLA
     every = [_GREEDY] * rows
     choice = ChoiceBatch(
         batch_rows(every, [0] * rows, rows, config.tokens),
@@ -40,7 +41,9 @@ def sampling_seconds(model: Path, rows: int) -> float:
     bias = jax.device_put(np.zeros(shape, np.float32))
 
     def chosen(scores: Array, counts: Array, bias: Array, choice: ChoiceBatch) -> Chosen:
-        return choose(scores, lambda: RowHistory(counts, bias), choice, native=native)
+        return choose(
+            scores, lambda: RowHistory(counts, bias), choice, implementation=implementation
+        )
 
     compiled = jax.jit(chosen).lower(scores, counts, bias, choice).compile(compiler_options())
     times = []

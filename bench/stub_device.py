@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pantheon.engine.residency import AttentionLayers
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.token_mask import TokenMask
@@ -38,6 +39,7 @@ class StubDevice:
     """
 
     held_bytes = 0
+    attention = AttentionLayers(0, flash=False, clock=time.monotonic)
 
     def __init__(self, text: Sequence[int], rows: int, step_seconds: float = 0.0) -> None:
         """Sample the tokens of `text` in turn, by position."""

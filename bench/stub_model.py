@@ -66,13 +66,12 @@ def stub_model(
         identity,
         ModelText.of(tokenizer),
         dialect_for(NAME, NAME, tokenizer.writes_bos),
-        # Of a runner an instance asks the size and the end, which the stub has too.
+        # What an instance asks of a runner, the stub has too.
         cast(Runner, device),
         loop,
         capacity,
         None,
         Shared.of(config),
-        attention_layers=0,
         answers=AnswerOptions(0, True, ToolGrammar.REQUIRED),
         thinking_default=True,
         speculates=False,

@@ -101,6 +101,7 @@ def start(settings: Settings) -> Application:
             "serves nothing: start it by `pantheon serve`"
         )
     # Imported here because they bring in JAX, which must not be alive before a fork.
+    from pantheon.engine.accelerator import look_for_devices
     from pantheon.engine.programs import open_programs
 
     try:
@@ -108,7 +109,9 @@ def start(settings: Settings) -> Application:
         if config.hosts is not None:
             from pantheon.engine.hosts import lead_hosts
 
+            # Before anything asks for devices: those of other hosts would not be among them.
             group = lead_hosts(config.hosts, config.build)
+        look_for_devices(config.backend)
         programs = open_programs(config)
         from pantheon.engine.registry import build_engine
 

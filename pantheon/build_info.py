@@ -16,7 +16,15 @@ from types import ModuleType
 from typing import Final
 
 UNKNOWN: Final = "unknown"
-_CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+BACKENDS: Final = ("cuda", "tt", "metal", "cpu")
+"""What `backend` may be (reference, `GET /`)."""
+_PLUGINS: Final = (
+    ("cuda", ("jax_cuda13_plugin", "jax_cuda12_plugin")),
+    # Tenstorrent's own package, and one of that name on the public index.
+    ("tt", ("jax_plugin_tt", "jax_plugins.libtt")),
+    ("metal", ("jax_plugins.mps",)),
+)
+"""Modules that JAX's plugins for a backend install. None is imported here."""
 
 
 def version() -> str:
@@ -28,12 +36,12 @@ def version() -> str:
 
 
 def backend() -> str:
-    """`cuda` or `cpu`: baked by the build, else what the installed JAX plugins say."""
+    """One of `BACKENDS`: baked by the build, else what the installed JAX plugins say."""
     baked = _baked()
     if baked is not None and baked.BACKEND is not None:
         return str(baked.BACKEND)
-    cuda = any(importlib.util.find_spec(plugin) is not None for plugin in _CUDA_PLUGINS)
-    return "cuda" if cuda else "cpu"
+    installed = (name for name, plugins in _PLUGINS if any(map(_is_installed, plugins)))
+    return next(installed, "cpu")
 
 
 def build() -> str:
@@ -58,6 +66,13 @@ def commit_of(root: Path) -> str:
         # No git, no commit yet, or a checkout that git refuses: the commit is not known.
         return UNKNOWN
     return result.stdout.strip() or UNKNOWN
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False  # Nor is the package that it would be in.
 
 
 def _baked() -> ModuleType | None:

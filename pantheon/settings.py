@@ -217,7 +217,8 @@ class Settings:
         Declaration(
             "PANTHEON_NATIVE",
             switch,
-            "0 multiplies without the native kernels: in float32, several times slower",
+            "0 computes without kernels of ours, native ones and those for GPUs: several times "
+            "slower",
         ),
     )
     precision: Precision = _setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,19 @@ from types import ModuleType
 import pytest
 
 from pantheon import build_info
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def setup(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """setup.py as a module that sets nothing up."""
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    spec = importlib.util.spec_from_file_location("pantheon_setup", ROOT / "setup.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -63,12 +77,53 @@ def test_baked_constants_win(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("installed", "backend"),
-    [(None, "cpu"), ("jax_cuda12_plugin", "cuda"), ("jax_cuda13_plugin", "cuda")],
+    [
+        ("unrelated", "cpu"),
+        ("jax_plugins/other", "cpu"),
+        ("jax_cuda12_plugin", "cuda"),
+        ("jax_cuda13_plugin", "cuda"),
+        ("jax_plugins/mps", "metal"),
+        ("jax_plugin_tt", "tt"),
+        ("jax_plugins/libtt", "tt"),
+    ],
 )
 def test_backend_is_the_plugin_that_the_installation_chose(
-    monkeypatch: pytest.MonkeyPatch, installed: str | None, backend: str
+    tmp_path: Path, installed: str, backend: str
 ) -> None:
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: name if name == installed else None
+    """Reference, `backend`: a constant and no probe.
+
+    A module of that name is installed which must not be imported: it would look for a device.
+    """
+    module = tmp_path / installed
+    module.mkdir(parents=True)
+    (module / "__init__.py").write_text("raise RuntimeError('this is not to be imported')\n")
+    program = "from pantheon import build_info; print(build_info.backend())"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    run = subprocess.run(
+        (sys.executable, "-c", program),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert build_info.backend() == backend
+    assert (run.stdout, run.returncode) == (f"{backend}\n", 0), run.stderr
+
+
+@pytest.mark.parametrize("backend", ["cuda", "tt", "metal", "cpu"])
+def test_a_build_bakes_each_backend_of_the_reference(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, backend: str
+) -> None:
+    """Reference, `GET /`: compiled with `cuda`, `tt`, `metal` or `cpu`."""
+    (tmp_path / "pantheon").mkdir()
+    monkeypatch.setenv("PANTHEON_BACKEND", backend)
+    setup.bake(tmp_path)
+    assert f"BACKEND: str | None = '{backend}'\n" in (tmp_path / "pantheon/_build.py").read_text()
+
+
+def test_a_build_for_another_backend_is_refused(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PANTHEON_BACKEND", "rocm")
+    with pytest.raises(ValueError, match="expected one of cuda, tt, metal, cpu, got 'rocm'"):
+        setup.bake(tmp_path)

@@ -1,6 +1,9 @@
-"""`python -m bench.ahead_of_time`: every GPU kernel compiled for A100 and H200, as a table.
+"""`python -m bench.ahead_of_time`: GPU kernels for A100 and H200, and whole steps for an H200,
+compiled on a machine without a GPU, as tables.
 
-What it prints is kept in bench/results/kernels.jsonl. It ends with 1 where a kernel spills.
+With `--all-steps` only steps, but all of them, of models with all their layers. What it prints is
+kept in bench/results. It ends with 1 where a kernel spills, a step does not fit, or layers of a
+decode step would not be replayed as graphs.
 """
 
 from __future__ import annotations
@@ -9,48 +12,99 @@ import multiprocessing
 import os
 import sys
 import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib import metadata
 from itertools import product
-from typing import Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, TypeVar
 
 from bench import machine
-from bench.ahead_of_time import attention_cases, products, recurrent_cases
-from bench.ahead_of_time.compiled import CompiledKernel, compiled_table, spilling
-from bench.ahead_of_time.job import Job
+from bench.ahead_of_time import attention_cases, products, recurrent_cases, target
+from bench.ahead_of_time.compiled import compiled_table, spilling
+from bench.ahead_of_time.compiled_steps import WholeStep, faults, steps_table
+from bench.ahead_of_time.step_models import DENSE, HYBRID, MIXTURE, MODELS
+from bench.ahead_of_time.whole_steps import LARGEST_DECODE, STEPS, compiled_step
 from bench.results import ROOT, keep
 
 _CAPABILITIES: Final = (80, 90)
+_FEW_LAYERS: Final = 4
+"""One that attends among three with states, and all types of matrices."""
+
+_Result = TypeVar("_Result")
 
 
 def main() -> int:
     """Compile, print, keep.
 
     Returns:
-        0; 1 when a kernel does not fit into the registers.
+        0; 1 when something is not as it must be.
     """
+    parser = ArgumentParser("python -m bench.ahead_of_time")
+    parser.add_argument("--all-steps", action="store_true", help="every step of whole models")
+    all_steps = parser.parse_args().all_steps
+    # Not for the kernels' compiler alone: what is spawned hands it on to XLA.
+    with TemporaryDirectory() as folder:
+        target.use_tools(Path(folder))
+        found = [] if all_steps else _kernels()
+        found += _steps(_every_step() if all_steps else _few_steps(), "all" if all_steps else "few")
+    for fault in found:
+        print(f"must not be: {fault}", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _kernels() -> list[str]:
+    """What must not be of the kernels."""
     start = time.perf_counter()
     jobs = [*attention_cases.jobs(), *products.jobs(), *recurrent_cases.jobs()]
-    found = _compile(list(product(jobs, _CAPABILITIES)))
+    work = [partial(job, capability) for job, capability in product(jobs, _CAPABILITIES)]
+    found = [kernel for kernels in _compiled(work) for kernel in kernels]
     print(compiled_table(found))
     print(f"\n{len(found)} compiled in {time.perf_counter() - start:.0f} s; none has run")
-    record = machine.describe(ROOT)
-    record["versions"]["triton"] = metadata.version("triton")
+    record = _machine()
     record["compiled"] = [one.record() for one in found]
     keep("kernels", record)
-    spilled = spilling(found)
-    for one in spilled:
-        print(f"spills: {one}", file=sys.stderr)
-    return 1 if spilled else 0
+    return [f"spills: {one}" for one in spilling(found)]
 
 
-def _compile(work: list[tuple[Job, int]]) -> list[CompiledKernel]:
+def _steps(work: Sequence[Callable[[], WholeStep]], which: str) -> list[str]:
+    """What must not be of whole steps."""
+    start = time.perf_counter()
+    found = _compiled(work)
+    print(steps_table(found))
+    print(f"\n{len(found)} compiled in {time.perf_counter() - start:.0f} s; none has run")
+    record = _machine()
+    record["steps"] = [one.record() for one in found]
+    keep(f"whole_steps_{which}", record)
+    return faults(found)
+
+
+def _few_steps() -> list[Callable[[], WholeStep]]:
+    return [
+        partial(compiled_step, model.first_layers(_FEW_LAYERS), LARGEST_DECODE)
+        for model in (DENSE, HYBRID, MIXTURE)
+    ]
+
+
+def _every_step() -> list[Callable[[], WholeStep]]:
+    return [partial(compiled_step, model, step) for model, step in product(MODELS, STEPS)]
+
+
+def _compiled(work: Sequence[Callable[[], _Result]]) -> list[_Result]:
     # Not forked: JAX has threads.
     context = multiprocessing.get_context("spawn")
     workers = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        running = [pool.submit(job, capability) for job, capability in work]
-        return [kernel for one in running for kernel in one.result()]
+        return [one.result() for one in [pool.submit(job) for job in work]]
+
+
+def _machine() -> dict[str, object]:
+    record = machine.describe(ROOT)
+    record["versions"]["triton"] = metadata.version("triton")
+    return record
 
 
 if __name__ == "__main__":

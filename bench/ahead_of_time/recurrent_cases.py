@@ -78,7 +78,7 @@ def conv_kernels(case: conv_cases.Case, capability: int) -> list[CompiledKernel]
 
 
 def row_kernels(case: row_cases.Case, capability: int) -> list[CompiledKernel]:
-    """`add_rms_norm`, `silu_product` and `rotate`."""
+    """`rms_norm` of hidden states and of heads, `add_rms_norm`, `silu_product` and `rotate`."""
     x = _array(1, case.tokens, case.hidden)
     weight = _array(case.hidden)
     gate = _array(1, case.tokens, case.inner)
@@ -86,6 +86,17 @@ def row_kernels(case: row_cases.Case, capability: int) -> list[CompiledKernel]:
     by = _array(1, case.tokens, 2, case.turned)
     compiled = functools.partial(compiled_kernels, capability=capability, case=case.name)
     return [
+        *compiled(
+            functools.partial(row_wise.rms_norm, epsilon=_EPSILON),
+            (x, weight),
+            costs={"rms_norm_row": Cost(_size(x, weight, x))},
+        ),
+        *compiled(
+            functools.partial(row_wise.rms_norm, epsilon=_EPSILON),
+            (heads, _array(case.head_dim)),
+            case=f"{case.name}, each head",
+            costs={"rms_norm_row": Cost(_size(heads, _array(case.head_dim), heads))},
+        ),
         *compiled(
             functools.partial(row_wise.add_rms_norm, epsilon=_EPSILON),
             (x, x, weight),

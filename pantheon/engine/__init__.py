@@ -40,15 +40,9 @@ from pantheon.engine.events import (
 )
 from pantheon.engine.face import Completion, Engine, Watch
 from pantheon.engine.requests import CompletionRequest, JsonFormat, Sampling, ToolUse
-from pantheon.engine.residency import GraphCounts, GraphStatus
+from pantheon.engine.residency import AttentionStatus, GraphCounts, GraphStatus
 from pantheon.engine.snapshot import SessionSnapshot
-from pantheon.engine.status import (
-    AttentionStatus,
-    DieStatus,
-    ModelStatus,
-    PlatformStatus,
-    PrefillRate,
-)
+from pantheon.engine.status import DieStatus, ModelStatus, PlatformStatus, PrefillRate
 from pantheon.engine.tools import InvalidTools, Tool, read_tools
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -38,6 +39,13 @@ def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], f
     """
     found: Sequence[Device] = jax.local_devices() if devices is None else devices
     return [partial(_used_share, device) for device in found if device.platform != "cpu"]
+
+
+def room_beside(device: Device, held: int) -> int:
+    """Bytes that a device can ever give beside what a model holds there; no bound where its
+    platform states none."""
+    limit = (device.memory_stats() or {}).get("bytes_limit")
+    return sys.maxsize if limit is None else max(int(limit) - held, 0)
 
 
 def _used_share(device: Device) -> float:

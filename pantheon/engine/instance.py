@@ -31,7 +31,7 @@ from pantheon.engine.scheduler import Sequence
 from pantheon.engine.session_transfer import SessionTransfer
 from pantheon.engine.shared import Shared
 from pantheon.engine.snapshot import SessionSnapshot
-from pantheon.engine.status import UNMEASURED_PREFILL_RATE, AttentionStatus, ModelStatus
+from pantheon.engine.status import UNMEASURED_PREFILL_RATE, ModelStatus
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tools import Dialect
 from pantheon.engine.watches import SessionWatch, WatchTable
@@ -69,7 +69,6 @@ class ModelInstance:
         transfer: SessionTransfer | None,
         shared: Shared,
         *,
-        attention_layers: int,
         answers: AnswerOptions,
         thinking_default: bool,
         speculates: bool,
@@ -94,7 +93,6 @@ class ModelInstance:
         self._transfer = transfer
         self._ladder: MemoryLadder = shared.ladder
         self._watches: WatchTable = shared.watches
-        self._attention_layers = attention_layers
         self._prompts = PromptWriter(text.tokenizer, dialect, thinking_default=thinking_default)
         self._answering = Answering(
             text.tokenizer, text.compiler, dialect, self._prompts.turns, answers
@@ -153,7 +151,8 @@ class ModelInstance:
             context_window=served.window,
             context_window_configured=self._identity.context_window_configured,
             tool_choice_required_with_thinking=self._answering.models_calls,
-            attention=self._attention() if self._loop.stepped else None,
+            attention=self._runner.attention.status() if self._loop.stepped else None,
+            graphs=None if self._runner.graphs is None else self._runner.graphs.status(),
         )
 
     def submit(self, request: CompletionRequest) -> EventStream:
@@ -247,17 +246,6 @@ class ModelInstance:
 
     def _drafting(self, prompt: tuple[int, ...], constraint: Constraint | None) -> Drafting | None:
         return Drafting(PromptLookup(prompt), constraint) if self._speculates else None
-
-    def _attention(self) -> AttentionStatus:
-        """Every layer runs in plain XLA: a build without flash kernels for its platform."""
-        layers = self._attention_layers
-        return AttentionStatus(
-            ondie=0,
-            host=layers,
-            total=layers,
-            host_engagements=layers,
-            reasons={"no_flash_kernels": layers},
-        )
 
 
 def _row_sampling(request: CompletionRequest) -> RowSampling:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
+import jax
 from jax.errors import JaxRuntimeError
 
 from pantheon.engine.admission import memory_need
@@ -24,15 +25,19 @@ from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
 from pantheon.engine.model import (
+    Implementation,
     WeightReader,
     architecture_of,
+    chosen_line,
+    implementation_for,
     native_missing,
+    platform_of,
 )
 from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
 from pantheon.engine.placing import Home, OnHost, bind_dies
-from pantheon.engine.runner import PREFILL_CHUNK
+from pantheon.engine.runner import PREFILL_CHUNK, graphs_of
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -40,6 +45,7 @@ from pantheon.engine.shared import Shared
 from pantheon.engine.step_loop import StepLoop
 from pantheon.engine.tokenizer import TemplateError, TokenizerError
 from pantheon.engine.tools import dialect_for
+from pantheon.engine.upkeep import PageUpkeep
 
 _log = logging.getLogger(__name__)
 
@@ -126,10 +132,14 @@ def _load(
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
         on_dies = len(shared.dies) > 0
-        native = not on_dies and _has_native_kernels(config, progress)
+        platform = _platform(shared)
+        implementation = _implementation(config, platform, progress, on_dies=on_dies)
+        native = implementation is Implementation.NATIVE
         if programs is not None:
             programs.foresee(occasion)
-        dimensions = replace(dimensions, native=native, kv_dtype=config.precision.kv_dtype)
+        dimensions = replace(
+            dimensions, implementation=implementation, kv_dtype=config.precision.kv_dtype
+        )
         need = memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
         )
@@ -144,14 +154,14 @@ def _load(
         version = known_version(
             file, None if programs is None else programs.folder, quantized=options.quantize
         )
-        home.open(options, config, version)
+        home.open(options, config, dimensions, version)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         with home.reading():
             parameters = architecture.read_parameters(
                 WeightReader(
                     file,
                     quantize=options.quantize,
-                    native=native,
+                    implementation=implementation,
                     precision=config.precision,
                     shards=home.shards,
                 ),
@@ -188,7 +198,14 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
-    runner = home.runner(architecture, dimensions, parameters, capacity)
+    runner = home.runner(
+        architecture,
+        dimensions,
+        parameters,
+        capacity,
+        graphs=graphs_of(platform),
+        batched=config.batch_slots,
+    )
     home.hold(runner.held_by_device())
     runner.compile(progress, programs)
     if programs is not None:
@@ -221,6 +238,7 @@ def _load(
         table,
         queue_wait_s=config.queue_wait_s,
         speculation=draft_plan.speculation,
+        upkeep=PageUpkeep(runner, lambda: home.hold(runner.held_by_device())),
         row_limit=lambda: (
             shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
         ),
@@ -254,7 +272,6 @@ def _load(
             capacity,
             transfer if config.session_cache else None,
             shared,
-            attention_layers=dimensions.attention_layers,
             answers=AnswerOptions(
                 options.reasoning_budget, config.stop_repetition, config.tool_grammar
             ),
@@ -271,19 +288,30 @@ def _load(
     return instance
 
 
-def _has_native_kernels(config: EngineConfig, progress: Callable[[str], None]) -> bool:
-    """Whether the native kernels multiply; where they are missing, a line that nobody overlooks."""
+def _platform(shared: Shared) -> str:
+    """That of the dies, where there are any, or of the default device."""
+    device = shared.dies.device or jax.devices()[0]
+    return platform_of(device.platform, device.client.platform_version)
+
+
+def _implementation(
+    config: EngineConfig, platform: str, progress: Callable[[str], None], *, on_dies: bool
+) -> Implementation:
+    """What computes a model; where kernels are missing, a line that nobody overlooks."""
+    if on_dies and platform == "cpu":
+        # Devices that stand for dies: the native kernels know one device, which is the host.
+        return Implementation.XLA
+    choice = implementation_for(platform, kernels=config.native, native_missing=native_missing)
     if not config.native:
         progress("PANTHEON_NATIVE=0: the native kernels are not used")
-        return False
-    missing = native_missing()
-    if missing is not None:
+    if choice.missing is not None:
         _log.warning(
-            "THE NATIVE KERNELS ARE MISSING: %s. Answers are as good, but take several times "
-            "longer",
-            missing,
+            "THE %s KERNELS ARE MISSING: %s. Answers are as good, but take several times longer",
+            "NATIVE" if platform == "cpu" else "GPU",
+            choice.missing,
         )
-    return missing is None
+    progress(chosen_line(choice.implementation))
+    return choice.implementation
 
 
 def _report_layers(progress: Callable[[str], None], done: int, total: int) -> None:

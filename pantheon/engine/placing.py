@@ -12,6 +12,7 @@ import jax
 
 from pantheon.engine.admission import MemoryNeed
 from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.die_memory import room_beside
 from pantheon.engine.dies import Binding, DieManager
 from pantheon.engine.errors import GenerationFailed
 from pantheon.engine.host_memory import host_memory
@@ -24,9 +25,10 @@ from pantheon.engine.model import (
     Shards,
     promised_bytes,
 )
-from pantheon.engine.model.read import bytes_by_device
+from pantheon.engine.model.read import bytes_by_device, held_bytes
 from pantheon.engine.model.sharding import gathered_matrices
-from pantheon.engine.runner import Capacity, Runner
+from pantheon.engine.runner import Capacity, Graphs, Runner, attention_pages
+from pantheon.engine.runner.attention_pages import AttentionPages, on_one_die
 from pantheon.engine.step_loop import StepLoop
 
 _log = logging.getLogger(__name__)
@@ -54,7 +56,9 @@ class OnHost:
         """While weights are read."""
         yield
 
-    def open(self, options: ModelOptions, config: EngineConfig, version: int) -> None:
+    def open(
+        self, options: ModelOptions, config: EngineConfig, dimensions: ModelConfig, version: int
+    ) -> None:
         """Nobody else reads the weights."""
 
     def opened(self) -> None:
@@ -66,9 +70,16 @@ class OnHost:
         config: ModelConfig,
         parameters: Parameters,
         capacity: Capacity,
+        *,
+        graphs: Graphs | None,
+        batched: bool,
     ) -> Runner:
         """Allocate."""
-        return Runner(architecture, config, parameters, capacity)
+        device = jax.devices()[0]
+        pages = _pages(config, parameters, capacity, device, on_one_die(device))
+        return Runner(
+            architecture, config, parameters, capacity, graphs=graphs, batched=batched, pages=pages
+        )
 
     def serves(self, loop: StepLoop) -> None:
         """Nobody can be lost."""
@@ -108,7 +119,9 @@ class OnDies:
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
             yield
 
-    def open(self, options: ModelOptions, config: EngineConfig, version: int) -> None:
+    def open(
+        self, options: ModelOptions, config: EngineConfig, dimensions: ModelConfig, version: int
+    ) -> None:
         """Have other hosts read the weights too."""
         if self.hosts is not None:
             self.hosts.tell(
@@ -118,6 +131,7 @@ class OnDies:
                     options.ctx_cap,
                     options.quantize,
                     config.precision,
+                    dimensions.implementation,
                     tuple(device.id for device in self.shards.mesh.devices.flat),
                     version,
                 )
@@ -138,18 +152,32 @@ class OnDies:
         config: ModelConfig,
         parameters: Parameters,
         capacity: Capacity,
+        *,
+        graphs: Graphs | None,
+        batched: bool,
     ) -> Runner:
-        """Allocate, everywhere."""
-        if self.hosts is None:
-            return Runner(architecture, config, parameters, capacity, shards=self.shards)
-        return LeadingRunner(
+        """Allocate, everywhere. Steps over several hosts are not replayed as graphs."""
+        shards = self.shards
+        if self.hosts is not None:
+            return LeadingRunner(
+                architecture,
+                config,
+                parameters,
+                capacity,
+                shards=shards,
+                hosts=self.hosts,
+                model=self.model,
+            )
+        device = self.binding.dies[0].device
+        return Runner(
             architecture,
             config,
             parameters,
             capacity,
-            shards=self.shards,
-            hosts=self.hosts,
-            model=self.model,
+            shards=shards,
+            graphs=graphs,
+            batched=batched,
+            pages=_pages(config, parameters, capacity, device, shards.of_pages),
         )
 
     def serves(self, loop: StepLoop) -> None:
@@ -214,7 +242,18 @@ def bind_dies(
     except BaseException:
         binding.release()
         raise
-    _log.info("%s: on dies %s, by plain XLA", name, ", ".join(map(str, binding.ordinals)))
+    _log.info("%s: on dies %s", name, ", ".join(map(str, binding.ordinals)))
     if hosts is None or all(die.is_local for die in binding.dies):
         return OnDies(binding, shards, None, 0)
     return OnDies(binding, shards, hosts, hosts.number())
+
+
+def _pages(
+    config: ModelConfig,
+    parameters: Parameters,
+    capacity: Capacity,
+    device: Any,
+    layout: jax.sharding.Sharding,
+) -> AttentionPages | None:
+    room = room_beside(device, held_bytes(parameters))
+    return attention_pages(config, capacity, layout, room)

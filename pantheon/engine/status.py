@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from pantheon.engine.residency import GraphStatus
+from pantheon.engine.residency import AttentionStatus, GraphStatus
 
 UNMEASURED_PREFILL_RATE: Final = 17.0
 """Tokens per second where no rate is measured yet (reference, `GET /session/estimate`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionStatus:
-    """Where the attention layers run (reference, `attention`).
-
-    `ondie + host == total`; `total` counts the layers that a forward pass has reached.
-    `reasons` tells for the layers on the host why, and is empty when there are none.
-    """
-
-    ondie: int
-    host: int
-    total: int
-    gave_up: int = 0
-    impossible: int = 0
-    host_engagements: int = 0
-    ring_alloc_failures: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

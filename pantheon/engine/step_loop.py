@@ -30,6 +30,7 @@ from pantheon.engine.status import UNMEASURED_PREFILL_RATE
 from pantheon.engine.step_entries import step_entries
 from pantheon.engine.step_runner import StepRunner
 from pantheon.engine.step_times import StepTimes
+from pantheon.engine.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class StepLoop:
         queue_wait_s: float,
         speculation: Speculation = Speculation.NEVER,
         row_limit: Callable[[], int] | None = None,
+        upkeep: Upkeep | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the thread.
@@ -73,6 +75,7 @@ class StepLoop:
             queue_wait_s: seconds that a sequence may wait for a row.
             speculation: whether decode steps hold drafts.
             row_limit: tells how many rows may be in use right now; None for all.
+            upkeep: what is done on the thread while nothing runs or waits; None for nothing.
             clock: seconds, monotonic.
         """
         self._name = name
@@ -80,6 +83,7 @@ class StepLoop:
         self._scheduler = scheduler
         self._queue_wait_s = queue_wait_s
         self._row_limit = row_limit
+        self._upkeep = upkeep
         self._clock = clock
         self.lock = threading.Condition()
         self.sessions = LiveSessions(sessions, self.lock, clock)
@@ -211,6 +215,8 @@ class StepLoop:
         in_flight: InFlight | None = None
         while self._wait(in_flight):
             try:
+                if in_flight is None and self._upkeep is not None and self._rests() == 0:
+                    self._upkeep.run()
                 in_flight = self._turn(in_flight)
                 self._jobs.step()
             # Whatever a step raises: its requests must hear of it and the next must be served.
@@ -240,9 +246,17 @@ class StepLoop:
                 and self._jobs.empty
                 and in_flight is None
                 and not self._closing
+                and (rest := self._rests()) != 0
             ):
-                self.lock.wait()
+                self.lock.wait(rest)
             return not self._closing
+
+    def _rests(self) -> float | None:
+        """Seconds until upkeep is due, if nothing comes until then; None for never."""
+        with self.lock:
+            return (
+                None if self._upkeep is None or not self._scheduler.idle else self._upkeep.due_in_s
+            )
 
     def _turn(self, in_flight: InFlight | None) -> InFlight | None:
         """Dispatch the next step and read the one before it; what is in flight now."""

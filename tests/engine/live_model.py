@@ -15,7 +15,7 @@ from pantheon.engine.generation import Generation
 from pantheon.engine.model import Architecture, ModelConfig, Parameters
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Runner
+from pantheon.engine.runner import PREFILL_CHUNK, Capacity, Graphs, Runner
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.scheduler import Sequence as Prompt
 from pantheon.engine.session_blob import BlobTarget
@@ -144,17 +144,19 @@ def live_model(
     window: int = 1024,
     checkpoints: int = 0,
     precision: Precision = Precision.FLOAT32,
+    graphs: Graphs | None = None,
 ) -> Iterator[LiveModel]:
     """Load, compile and run a model.
 
     Args:
         precision: of a model that is loaded here.
+        graphs: how its decode steps are captured.
     """
     opened = open_model(model, precision=precision) if isinstance(model, Path) else model
     architecture, config, parameters = opened
     capacity = Capacity(rows, pages, PAGE, window, checkpoints)
     # One is enough, and compiled in a third of the time: a row is the same in all of them.
-    runner = Runner(architecture, config, parameters, capacity, batches=(8,))
+    runner = Runner(architecture, config, parameters, capacity, batches=(8,), graphs=graphs)
     runner.compile(lambda message: None)
     slots = ReferencePool(checkpoints) if checkpoints else None
     cache = PrefixCache(PagePool(pages, PAGE), slots)

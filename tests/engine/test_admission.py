@@ -21,7 +21,7 @@ from pantheon.engine.capacity import NotEnoughMemory
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import WeightReader, architecture_of
+from pantheon.engine.model import Implementation, WeightReader, architecture_of
 from pantheon.engine.model.read import held_bytes
 from pantheon.engine.registry import Registry
 from tests.engine.gguf.huge import huge_model
@@ -47,7 +47,8 @@ def test_the_estimate_is_what_the_weights_take_and_their_largest_tensor_once_mor
         architecture = architecture_of(file)
         config = architecture.read_config(file)
         need = memory_need(file, config, ctx_cap=0, quantize=quantize, native=native)
-        reader = WeightReader(file, quantize=quantize, native=native)
+        implementation = Implementation.NATIVE if native else Implementation.XLA
+        reader = WeightReader(file, quantize=quantize, implementation=implementation)
         parameters = architecture.read_parameters(reader, config, lambda done, total: None)
     held = held_bytes(parameters)
     single = parameters._replace(memory=None)

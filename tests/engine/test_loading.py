@@ -16,6 +16,7 @@ from pantheon.engine.loading import load_instance
 from pantheon.engine.model_path import served_name
 from pantheon.engine.registry import Registry
 from tests.golden import DATA, golden_file
+from tests.log_records import records_of
 
 _CONFIG = EngineConfig(models=(), backend="cpu", build="test")
 
@@ -177,7 +178,7 @@ def test_missing_native_kernels_are_said_loudly(
         ModelOptions(path=golden_file("models/llama-smollm-f32.gguf")), _CONFIG
     )
     instance.close()
-    (line,) = (record for record in caplog.records if record.levelname == "WARNING")
+    (line,) = (one for one in records_of(caplog, "pantheon") if one.levelname == "WARNING")
     assert "THE NATIVE KERNELS ARE MISSING: they were not built" in line.message
 
 

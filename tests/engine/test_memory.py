@@ -19,7 +19,9 @@ from pantheon.engine.memory import (
     clamp,
     next_level,
 )
+from tests.log_records import records_of
 
+LOGGER = "pantheon.engine.memory"
 LEVELS = st.sampled_from(Level)
 SHARES = st.floats(0, 1)
 SIZES = st.integers(1, 10**6)
@@ -177,13 +179,13 @@ def test_without_readings_there_is_no_pressure(clock: Clock) -> None:
 
 
 def test_each_change_is_one_line(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "pantheon.engine.memory")
+    caplog.set_level(logging.INFO, LOGGER)
     host = Host(0.96)
     ladder = MemoryLadder([host], clock=clock)
     levels(ladder, clock, 3)
     host.share = 0.1
     levels(ladder, clock, 3)
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+    assert [(record.levelname, record.getMessage()) for record in records_of(caplog, LOGGER)] == [
         ("WARNING", "memory: 96.0 % in use, level ROWS after NORMAL"),
         ("INFO", "memory: 10.0 % in use, level WINDOW after ROWS"),
         ("INFO", "memory: 10.0 % in use, level NORMAL after WINDOW"),
@@ -212,10 +214,11 @@ def test_bad_pressure_file_is_ignored_with_one_line(
     file.write_text(text)
     ladder = MemoryLadder([Host(0.0)], pressure_file=file, clock=clock)
     assert set(levels(ladder, clock, 4)) == {Level.NORMAL}
-    assert len(caplog.records) == 1
-    assert "expected" in caplog.messages[0]
-    assert "\n" not in caplog.messages[0]
-    assert len(caplog.messages[0]) < 300
+    (record,) = records_of(caplog, LOGGER)
+    message = record.getMessage()
+    assert "expected" in message
+    assert "\n" not in message
+    assert len(message) < 300
 
 
 def test_pressure_file_that_is_damaged_again_is_told_again(
@@ -226,7 +229,7 @@ def test_pressure_file_that_is_damaged_again_is_told_again(
     for text in ("much", "0.1", "much"):
         file.write_text(text)
         levels(ladder, clock, 2)
-    assert len(caplog.records) == 2
+    assert len(records_of(caplog, LOGGER)) == 2
 
 
 def test_many_threads_share_one_reading(clock: Clock) -> None:

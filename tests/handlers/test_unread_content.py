@@ -10,8 +10,15 @@ from pantheon.engine.testing import Script
 from pantheon.handlers.chat import ChatCompletions, ChatOptions
 from pantheon.handlers.unread_content import MAX_CLIENTS, UnreadContentWarnings
 from tests.handlers.calls import Client, engine_that, request
+from tests.log_records import records_of
 
+LOGGER = "pantheon.handlers.unread_content"
 PARTS = [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was said of contents."""
+    return [record.getMessage() for record in records_of(caplog, LOGGER)]
 
 
 def test_each_client_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -19,7 +26,7 @@ def test_each_client_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None
     with caplog.at_level(logging.WARNING):
         for name in ("10.0.0.1 a", "10.0.0.1 a", "10.0.0.1 b", "10.0.0.2 a", "10.0.0.1 b"):
             chat.create(request(Client(name=name), messages=PARTS))
-    texts = [record.getMessage() for record in caplog.records]
+    texts = warned(caplog)
     assert len(texts) == 3
     assert all("PANTHEON_CONTENT_PARTS" in text for text in texts)
 
@@ -29,7 +36,7 @@ def test_nothing_is_said_of_contents_that_are_read(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING):
         chat.create(request(messages=PARTS))
         chat.create(request())
-    assert caplog.records == []
+    assert warned(caplog) == []
 
 
 def test_table_and_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
@@ -37,10 +44,10 @@ def test_table_and_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for number in range(MAX_CLIENTS + 10):
             warnings.warn(f"client {number}")
-    assert len(caplog.records) == MAX_CLIENTS
+    assert len(warned(caplog)) == MAX_CLIENTS
 
 
 def test_name_of_a_client_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:
     UnreadContentWarnings().warn("a\nforged line")
-    (record,) = caplog.records
-    assert "\n" not in record.getMessage()
+    (text,) = warned(caplog)
+    assert "\n" not in text

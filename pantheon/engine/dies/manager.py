@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pantheon.engine.dies.die import Die
 from pantheon.engine.errors import InvalidRequest, LoadFailed, LoadFailure
@@ -64,6 +65,11 @@ class DieManager:
         self._dies = {die.ordinal: die for die in dies}
         self._lock = threading.Lock()
         self._bindings: list[Binding] = []
+
+    @property
+    def device(self) -> Any:
+        """A device of JAX that is a die; None without one."""
+        return next((die.device for die in self._dies.values()), None)
 
     def __len__(self) -> int:
         """How many dies there are."""

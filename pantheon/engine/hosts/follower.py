@@ -103,10 +103,18 @@ def _open(told: Open) -> _Opened:
             raise GGUFError(f"expected the weights of the first host in {told.path}, got others")
         architecture = architecture_of(file)
         config = architecture.read_config(file).within(told.ctx_cap)
-        config = replace(config, native=False, kv_dtype=told.precision.kv_dtype)
+        config = replace(
+            config, implementation=told.implementation, kv_dtype=told.precision.kv_dtype
+        )
         by_id = {device.id: device for device in jax.devices()}
         shards = Shards.over([by_id[number] for number in told.devices], config)
-        reader = WeightReader(file, quantize=told.quantize, precision=told.precision, shards=shards)
+        reader = WeightReader(
+            file,
+            quantize=told.quantize,
+            implementation=told.implementation,
+            precision=told.precision,
+            shards=shards,
+        )
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
             parameters = architecture.read_parameters(reader, config, lambda done, total: None)
     return _Opened(architecture, config, parameters, shards)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pantheon.engine.model import Implementation
 from pantheon.engine.precision import Precision
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity
@@ -57,6 +58,7 @@ class Open(_Message, frozen=True):
     ctx_cap: int
     quantize: bool
     precision: Precision
+    implementation: Implementation
     devices: tuple[int, ...]
     version: int
 

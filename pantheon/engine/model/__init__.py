@@ -3,6 +3,13 @@
 from pantheon.engine.model.best_token import best_tokens
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.dense_stack import stacked
+from pantheon.engine.model.implementations import (
+    Choice,
+    Implementation,
+    chosen_line,
+    implementation_for,
+    platform_of,
+)
 from pantheon.engine.model.kv_cache import ModelCache
 from pantheon.engine.model.native import native_missing, promised_bytes, stop_taking
 from pantheon.engine.model.parameters import Parameters
@@ -13,6 +20,8 @@ from pantheon.engine.model.sharding import Shards
 
 __all__ = [
     "Architecture",
+    "Choice",
+    "Implementation",
     "ModelCache",
     "ModelConfig",
     "Parameters",
@@ -20,8 +29,11 @@ __all__ = [
     "WeightReader",
     "architecture_of",
     "best_tokens",
+    "chosen_line",
     "computes_rows_alike",
+    "implementation_for",
     "native_missing",
+    "platform_of",
     "promised_bytes",
     "stacked",
     "stop_taking",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from pantheon.engine.model.kv_cache import LayerCache, Placement, write
 from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.norms import rms_norm
 from pantheon.engine.model.packed import Weight
+from pantheon.engine.model.page_memory import in_memory_of, on_die
 from pantheon.engine.model.rotary import rotate
 
 
@@ -48,42 +50,49 @@ def attention(
     placement: Placement,
 ) -> tuple[Float[Array, "batch time hidden"], LayerCache]:
     """Causal grouped-query attention of a step's tokens over the pages of their sequences."""
-    live, native = placement.live, config.native
-    projected = linears(x, (parameters.query, parameters.key, parameters.value), live)
+    live, implementation = placement.live, config.implementation
+    projected = linears(
+        x,
+        (parameters.query, parameters.key, parameters.value),
+        live,
+        implementation=implementation,
+    )
     query = _heads(projected[0], parameters.query_bias, config.heads)
     key = _heads(projected[1], parameters.key_bias, config.kv_heads)
     value = _heads(projected[2], parameters.value_bias, config.kv_heads)
     gate = None
     if config.gated_attention:
         query, gate = jnp.split(query, 2, axis=-1)
+    norm = partial(rms_norm, epsilon=config.rms_epsilon, live=live, implementation=implementation)
     if parameters.query_norm is not None:
-        query = rms_norm(query, parameters.query_norm, config.rms_epsilon, live, native=native)
+        query = norm(query, parameters.query_norm)
     if parameters.key_norm is not None:
-        key = rms_norm(key, parameters.key_norm, config.rms_epsilon, live, native=native)
-    query = rotate(query, rotation, config.rope, live, native=native)
-    key = rotate(key, rotation, config.rope, live, native=native)
-    cache = write(cache, placement, key, value, native=native)
+        key = norm(key, parameters.key_norm)
+    query = rotate(query, rotation, config.rope, live, implementation=implementation)
+    key = rotate(key, rotation, config.rope, live, implementation=implementation)
+    written = write(on_die(cache), placement, key, value, implementation=implementation)
     mixed = paged_attention(
         query,
-        cache.keys,
-        cache.values,
+        written.keys,
+        written.values,
         placement.block_tables,
         placement.positions,
         placement.lengths,
         live,
         scale=config.head_dim**-0.5,
         window=config.sliding_window,
-        native=native,
+        implementation=implementation,
     )
     if gate is not None:
         mixed = in_fixed_batch(
             lambda mixed, gate: mixed * jax.nn.sigmoid(gate),
             mixed,
             gate,
-            fixed=native and x.shape[1] == 1,
+            fixed=implementation.has_kernels and x.shape[1] == 1,
         )
     mixed = mixed.reshape(*x.shape[:2], -1)
-    return linear(mixed, parameters.output, live), cache
+    out = linear(mixed, parameters.output, live, implementation=implementation)
+    return out, in_memory_of(cache, written)
 
 
 def _heads(

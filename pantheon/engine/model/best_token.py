@@ -6,10 +6,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.kernels import row_wise
+from pantheon.engine.kernels.implementation import Implementation
 
 
 def best_tokens(
-    logits: Float[Array, "batch vocabulary"], *, native: bool = False
+    logits: Float[Array, "batch vocabulary"],
+    *,
+    implementation: Implementation = Implementation.XLA,
 ) -> tuple[Int[Array, " batch"], Bool[Array, " batch"]]:
     """The token with the largest logit of each row, and whether the row's logits are numbers.
 
@@ -18,9 +21,9 @@ def best_tokens(
     nothing.
 
     Args:
-        native: by the native kernels, which must be there.
+        implementation: the native kernels have it; all others take plain XLA.
     """
-    if native:
+    if implementation is Implementation.NATIVE:
         return row_wise.largest(logits)
     best = jnp.argmax(logits, axis=-1).astype(jnp.int32)
     return best, jnp.isfinite(jnp.max(logits, axis=-1))

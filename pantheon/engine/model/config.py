@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pantheon.engine.kernels.implementation import Implementation
+
 FLOAT32: Final[np.dtype[Any]] = np.dtype(np.float32)
 
 
@@ -123,8 +125,8 @@ class ModelConfig:
         sliding_window: how many tokens back a token sees, itself included; 0 for all.
         moe: the feed-forward layers are mixtures of experts; None for dense ones.
         delta_net: the recurrent layers; None where there are none.
-        native: whether the native kernels compute what is no product of a weight. They must be
-            there. Which layout a weight is in says of itself who multiplies by it.
+        implementation: what computes the operations. Which layout a weight is in says of itself who
+            multiplies by it.
         kv_dtype: in which keys and values are kept, float32 or float16.
     """
 
@@ -145,8 +147,13 @@ class ModelConfig:
     sliding_window: int = 0
     moe: MoeConfig | None = None
     delta_net: DeltaNetConfig | None = None
-    native: bool = False
+    implementation: Implementation = Implementation.XLA
     kv_dtype: np.dtype[Any] = FLOAT32
+
+    @property
+    def native(self) -> bool:
+        """Whether the native kernels compute; they must be there."""
+        return self.implementation is Implementation.NATIVE
 
     @property
     def attention_layers(self) -> int:

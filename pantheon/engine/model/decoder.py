@@ -28,6 +28,7 @@ from pantheon.engine.model.norms import add_rms_norm, rms_norm
 from pantheon.engine.model.packed import rows_of
 from pantheon.engine.model.parameters import LayerParameters, Parameters
 from pantheon.engine.model.rotary import rotation
+from pantheon.engine.residency.thunks import layer_scope
 
 
 def hidden_states(
@@ -39,7 +40,12 @@ def hidden_states(
 ) -> tuple[Float[Array, "batch time hidden"], ModelCache]:
     """Run a step's tokens through every layer and the final norm; what they leave is cached."""
     x = rows_of(parameters.embedding, tokens)
-    turns = rotation(placement.positions, parameters.frequencies, config.rope, native=config.native)
+    turns = rotation(
+        placement.positions,
+        parameters.frequencies,
+        config.rope,
+        implementation=config.implementation,
+    )
     if isinstance(parameters.layers, DenseStack):
         return dense_stack(parameters.layers, config, turns, x, placement, cache)
     assert parameters.output_norm is not None, "layers one by one are followed by their norm"
@@ -70,12 +76,20 @@ def layer_by_layer(
     written: list[LayerCache] = []
     left: list[DeltaNetCache] = []
     norms = [*(layer.mixer_norm for layer in layers), output_norm]
-    normed = rms_norm(x, norms[0], config.rms_epsilon, placement.live, native=config.native)
-    for layer, norm in zip(layers, norms[1:], strict=True):
+    normed = rms_norm(
+        x,
+        norms[0],
+        config.rms_epsilon,
+        placement.live,
+        implementation=config.implementation,
+    )
+    for index, (layer, norm) in enumerate(zip(layers, norms[1:], strict=True)):
         held = next(kv) if isinstance(layer.mixer, AttentionParameters) else next(states)
-        x, normed, following = _decoder_layer(
-            config, turns, layer, norm, x, normed, placement, held
-        )
+        # By their scopes XLA tells what became of the layers. They cost no trace of their own.
+        with jax.named_scope(layer_scope(index)):
+            x, normed, following = _decoder_layer(
+                config, turns, layer, norm, x, normed, placement, held
+            )
         if isinstance(following, LayerCache):
             written.append(following)
         else:
@@ -126,16 +140,24 @@ def _decoder_layer(
     else:
         assert isinstance(cache, DeltaNetCache), "a delta net keeps states"
         mixed, following = gated_delta_net(layer.mixer, config, normed, cache, placement)
+    implementation = config.implementation
     add_norm = partial(
-        add_rms_norm, epsilon=config.rms_epsilon, live=placement.live, native=config.native
+        add_rms_norm,
+        epsilon=config.rms_epsilon,
+        live=placement.live,
+        implementation=implementation,
     )
     x, normed = add_norm(x, mixed, layer.feed_forward_norm)
     if isinstance(layer.feed_forward, MlpParameters):
-        made = swiglu(layer.feed_forward, normed, placement.live, native=config.native)
+        made = swiglu(layer.feed_forward, normed, placement.live, implementation=implementation)
     else:
         assert config.moe is not None, "a mixture of experts has a shape"
         made = mixture(
-            layer.feed_forward, config.moe, normed, placement.valid, native=config.native
+            layer.feed_forward,
+            config.moe,
+            normed,
+            placement.valid,
+            implementation=implementation,
         )
     return *add_norm(x, made, next_norm), following
 
@@ -144,7 +166,7 @@ def logits(
     parameters: Parameters, config: ModelConfig, hidden: Float[Array, "batch hidden"]
 ) -> Float[Array, "batch vocabulary"]:
     """Scores of the next token; -inf for rows of the embedding that are no token (padding)."""
-    scores = linear(hidden, parameters.head)
+    scores = linear(hidden, parameters.head, implementation=config.implementation)
     if config.tokens == config.vocabulary:
         return scores
     is_token = jnp.arange(config.vocabulary) < config.tokens

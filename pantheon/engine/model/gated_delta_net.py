@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from pantheon.engine.kernels.causal_conv import causal_conv
 from pantheon.engine.kernels.gated_delta_rule import gated_delta_rule
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.packed_matmul import late_zero
 from pantheon.engine.model.config import DeltaNetConfig, ModelConfig
 from pantheon.engine.model.fixed_batch import in_fixed_batch
@@ -64,6 +65,7 @@ def gated_delta_net(
     shape = config.delta_net
     assert shape is not None, "a recurrent layer has a shape"
     batch, time, _ = x.shape
+    implementation = config.implementation
     valid = placement.valid
     # XLA would read the states of every layer at the start of the step.
     slots = placement.slots + late_zero(x[0])
@@ -71,9 +73,10 @@ def gated_delta_net(
         x,
         (parameters.qkv, parameters.gate, parameters.strength, parameters.decay),
         placement.live,
+        implementation=implementation,
     )
     output, inputs, states = in_fixed_batch(
-        partial(_recurrence, parameters, shape, config.rms_epsilon),
+        partial(_recurrence, parameters, shape, config.rms_epsilon, implementation),
         qkv,
         gate,
         strength,
@@ -81,19 +84,21 @@ def gated_delta_net(
         valid,
         cache.inputs[slots],
         cache.states[slots],
-        fixed=config.native and time == 1,
+        fixed=implementation.has_kernels and time == 1,
     )
     following = DeltaNetCache(
         cache.inputs.at[slots].set(inputs), cache.states.at[slots].set(states)
     )
     output = output.reshape(batch, time, -1)
-    return linear(output, parameters.output, placement.live), following
+    made = linear(output, parameters.output, placement.live, implementation=implementation)
+    return made, following
 
 
 def _recurrence(
     parameters: DeltaNetParameters,
     shape: DeltaNetConfig,
     epsilon: float,
+    implementation: Implementation,
     qkv: Float[Array, "batch time channels"],
     gate: Float[Array, "batch time values"],
     strength: Float[Array, "batch time value_heads"],
@@ -107,7 +112,9 @@ def _recurrence(
     Float[Array, "batch value_heads key_dim value_dim"],
 ]:
     """Between the products: outputs of the heads, and what the sequences leave."""
-    mixed, inputs = causal_conv(qkv, parameters.convolution, inputs, valid)
+    mixed, inputs = causal_conv(
+        qkv, parameters.convolution, inputs, valid, implementation=implementation
+    )
     query, key, value = _split(jax.nn.silu(mixed), shape)
     query = l2_norm(query, _KEY_EPSILON) * shape.key_dim**-0.5
     key = l2_norm(key, _KEY_EPSILON)
@@ -119,6 +126,7 @@ def _recurrence(
         jax.nn.sigmoid(strength),
         valid,
         states,
+        implementation=implementation,
     )
     output = rms_norm(output, parameters.norm, epsilon)
     return output * jax.nn.silu(gate.reshape(output.shape)), inputs, states

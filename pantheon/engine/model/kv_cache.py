@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.paged_attention import write_pages
 from pantheon.engine.kernels.zeros import zeros
 
@@ -155,9 +156,9 @@ def write(
     keys: Float[Array, "batch time kv_heads head_dim"],
     values: Float[Array, "batch time kv_heads head_dim"],
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> LayerCache:
-    """Store the keys and values of a step in their pages, by the native kernels or not."""
+    """Store the keys and values of a step in their pages; see `write_pages`."""
     return LayerCache(
         *write_pages(
             cache.keys,
@@ -166,6 +167,6 @@ def write(
             values,
             placement.pages,
             placement.offsets,
-            native=native,
+            implementation=implementation,
         )
     )

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.packed_matmul import (
     PIECE_BYTES,
     InterleavedMatrix,
@@ -15,6 +16,7 @@ from pantheon.engine.kernels.packed_matmul import (
     product_by_pieces,
     products,
 )
+from pantheon.engine.model.gpu_products import gpu_product
 from pantheon.engine.model.packed import PackedMatrix, Weight, values_of
 from pantheon.engine.model.split import SplitMatrix, across_dies
 
@@ -22,40 +24,53 @@ __all__ = ["PIECE_BYTES", "linear", "linears"]
 
 
 def linear(
-    x: Float[Array, "*batch inputs"], weight: Weight, live: Int[Array, " bounds"] | None = None
+    x: Float[Array, "*batch inputs"],
+    weight: Weight,
+    live: Int[Array, " bounds"] | None = None,
+    *,
+    implementation: Implementation = Implementation.XLA,
 ) -> Float[Array, "*batch outputs"]:
     """`x` times the transpose of `weight`, which is stored as GGUF stores it: a row an output.
 
-    See `linears` for `live`.
+    See `linears` for `live` and `implementation`.
     """
     if isinstance(weight, SplitMatrix):
-        return across_dies(x, weight, lambda own: linear(own, weight.matrix, live))
-    return linears(x, (weight,), live)[0]
+        return across_dies(
+            x,
+            weight,
+            lambda own: linear(own, weight.matrix, live, implementation=implementation),
+        )
+    return linears(x, (weight,), live, implementation=implementation)[0]
 
 
 def linears(
     x: Float[Array, "*batch inputs"],
     weights: Sequence[Weight],
     live: Int[Array, " bounds"] | None = None,
+    *,
+    implementation: Implementation = Implementation.XLA,
 ) -> tuple[Float[Array, "*batch _outputs"], ...]:
-    """`x` times the transpose of each weight.
-
-    The native kernels take those in their layout in one call: `x` is read once, and there is
-    enough to do for all threads where the matrices are small.
+    """`x` times the transpose of each weight. What is interleaved takes one call for all.
 
     Args:
-        live: of all of `batch` as one axis, the first that is no padding and one past the last.
-            What comes out for padding means nothing; the native kernels spend no time on it. None
-            for no padding.
+        live: the first row of `x`, its leading axes as one, that is no padding, and one past the
+            last. What comes out for padding means nothing; the native kernels spend no time on it.
+            None for no padding.
+        implementation: which matters to those that are not interleaved; see
+            `packed_matmul.CHOSEN`.
     """
     rows = x.reshape(-1, x.shape[-1])
     native = [weight for weight in weights if isinstance(weight, InterleavedMatrix)]
     found = iter(products(rows, native, live) if native else ())
-    made = [
-        next(found) if isinstance(weight, InterleavedMatrix) else _in_xla(_own(weight), rows)
-        for weight in weights
-    ]
-    return tuple(one.reshape(*x.shape[:-1], one.shape[-1]) for one in made)
+
+    def made(weight: Weight) -> Float[Array, "rows outputs"]:
+        if isinstance(weight, InterleavedMatrix):
+            return next(found)
+        if implementation.is_gpu:
+            return gpu_product(rows, _own(weight), implementation)
+        return _in_xla(_own(weight), rows)
+
+    return tuple(one.reshape(*x.shape[:-1], one.shape[-1]) for one in map(made, weights))
 
 
 def _own(weight: Weight) -> Float[Array, "outputs inputs"] | PackedMatrix:

@@ -9,11 +9,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pantheon.engine.kernels.expert_matmul import by_expert
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.packed_matmul import late_zero
 from pantheon.engine.model.config import MoeConfig
 from pantheon.engine.model.fixed_batch import in_fixed_batch
+from pantheon.engine.model.gpu_products import gpu_expert_product
 from pantheon.engine.model.linear import linear
-from pantheon.engine.model.mlp import MlpParameters, swiglu
+from pantheon.engine.model.mlp import MlpParameters, silu_product, swiglu
 from pantheon.engine.model.packed import Stack, Weight, expert, values_of
 from pantheon.engine.model.split import added_up, own_experts
 
@@ -68,34 +71,39 @@ def mixture(
     x: Float[Array, "batch time hidden"],
     valid: Bool[Array, "batch time"],
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> Float[Array, "batch time hidden"]:
     """Each token through the experts that the router likes best for it, by its weights.
 
-    The weights are a softmax over all experts, made to sum to one over those that are used. The
-    experts are walked through one after another, only those that a valid token uses, and the
-    matrices of one expert at a time are float32.
+    The weights are a softmax over all experts, made to sum to one over those that are used. On
+    GPUs all pairs of tokens and experts are multiplied at once. Elsewhere the experts are walked
+    through one after another, only those that a valid token uses, and the matrices of one expert
+    at a time are float32.
 
     Args:
-        native: whether the native kernels are there. A row of a decode step is then the same in
-            batches of all sizes.
+        implementation: see `expert_matmul.CHOSEN`. Where it has kernels, a row of a decode step is
+            the same in batches of all sizes.
     """
     shared = None
     if parameters.shared is not None:
-        shared = swiglu(parameters.shared, x, native=native)
-    mixed = partial(_mixture, parameters, config)
-    return in_fixed_batch(mixed, x, valid, shared, fixed=native and x.shape[1] == 1)
+        shared = swiglu(parameters.shared, x, implementation=implementation)
+    mixed = partial(_mixture, parameters, config, implementation)
+    fixed = implementation.has_kernels and x.shape[1] == 1
+    return in_fixed_batch(mixed, x, valid, shared, fixed=fixed)
 
 
 def _mixture(
     parameters: MoeParameters,
     config: MoeConfig,
+    implementation: Implementation,
     x: Float[Array, "batch time hidden"],
     valid: Bool[Array, "batch time"],
     shared: Float[Array, "batch time hidden"] | None,
 ) -> Float[Array, "batch time hidden"]:
     tokens = x.reshape(-1, x.shape[-1])
-    scores = jax.nn.softmax(linear(tokens, parameters.router), axis=-1)
+    scores = jax.nn.softmax(
+        linear(tokens, parameters.router, implementation=implementation), axis=-1
+    )
     weights, chosen = jax.lax.top_k(scores, config.used)
     weights = weights / jnp.sum(weights, axis=-1, keepdims=True)
     # A token that is padding chooses an expert that does not exist.
@@ -104,7 +112,10 @@ def _mixture(
     if held != config.experts:
         # Nor do those of other dies, here.
         chosen = own_experts(chosen, held)
-    results = _through_experts(parameters, tokens, _group(chosen, held), config.used)
+    if implementation.is_gpu:
+        results = _at_once(parameters, tokens, chosen, implementation, few=x.shape[1] == 1)
+    else:
+        results = _through_experts(parameters, tokens, _group(chosen, held), config.used)
     mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
     if held != config.experts:
         mixed = added_up(mixed)
@@ -113,6 +124,32 @@ def _mixture(
         return mixed
     share = jnp.sum(x * parameters.shared_gate, axis=-1, keepdims=True)
     return mixed + shared * jax.nn.sigmoid(share)
+
+
+def _at_once(
+    parameters: MoeParameters,
+    tokens: Float[Array, "tokens hidden"],
+    chosen: Int[Array, "tokens used"],
+    implementation: Implementation,
+    *,
+    few: bool,
+) -> Float[Array, "pairs hidden"]:
+    """What `_through_experts` gives, by products of all pairs with their experts.
+
+    Args:
+        few: see `gpu_expert_product`.
+    """
+    pairs = by_expert(chosen, parameters.gate.shape[0])
+    multiply = partial(gpu_expert_product, pairs=pairs, implementation=implementation, few=few)
+    of_token = pairs.order // chosen.shape[1]
+    inner = silu_product(
+        multiply(tokens, parameters.gate, sources=of_token),
+        multiply(tokens, parameters.up, sources=of_token),
+        implementation=implementation,
+    )
+    in_order = jnp.arange(pairs.order.shape[0], dtype=jnp.int32)
+    made = multiply(inner, parameters.down, sources=in_order)
+    return jnp.zeros_like(made).at[pairs.order].set(made)
 
 
 def _group(chosen: Int[Array, "tokens used"], experts: int) -> _Groups:

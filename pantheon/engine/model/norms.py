@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels import row_wise
+from pantheon.engine.kernels.implementation import Implementation
 
 
 def rms_norm(
@@ -15,17 +16,22 @@ def rms_norm(
     epsilon: float,
     live: Int[Array, " bounds"] | None = None,
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> Float[Array, "*batch hidden"]:
     """Root mean square layer norm over the last axis (Zhang and Sennrich, 2019).
 
     Args:
         live: which tokens are no padding, see `row_wise`; the first two axes are then theirs. What
             comes out for padding means nothing.
-        native: by the native kernels, which must be there.
+        implementation: see `row_wise.CHOSEN`.
     """
-    if native:
+    if implementation is Implementation.NATIVE:
         return row_wise.rms_norm(x, weight, epsilon, live)
+    if implementation.is_gpu:
+        # Imported here: Pallas would take a fifth of a second of every start on a CPU.
+        from pantheon.engine.kernels.row_wise import pallas
+
+        return pallas.rms_norm(x, weight, epsilon, live, interpret=implementation.is_interpreted)
     mean_square = jnp.mean(jnp.square(x), axis=-1, keepdims=True)
     return x * jax.lax.rsqrt(mean_square + epsilon) * weight
 
@@ -37,11 +43,17 @@ def add_rms_norm(
     epsilon: float,
     live: Int[Array, " bounds"] | None = None,
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> tuple[Float[Array, "batch time hidden"], Float[Array, "batch time hidden"]]:
     """`x + delta`, and the norm of that; see `rms_norm`."""
-    if native:
+    if implementation is Implementation.NATIVE:
         return row_wise.add_rms_norm(x, delta, weight, epsilon, live)
+    if implementation.is_gpu:
+        from pantheon.engine.kernels.row_wise import pallas
+
+        return pallas.add_rms_norm(
+            x, delta, weight, epsilon, live, interpret=implementation.is_interpreted
+        )
     total = x + delta
     return total, rms_norm(total, weight, epsilon)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, UInt8
 from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, taken_rows
 from pantheon.engine.model.dequantize import PackedType, dequantize
 from pantheon.engine.model.split import SplitMatrix, rows_across_dies
+from pantheon.engine.precision import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +36,39 @@ class PackedMatrix:
         return (*self.data.shape[:-1], self.columns)
 
 
-def _flatten(matrix: PackedMatrix) -> tuple[tuple[object], tuple[PackedType, int]]:
-    return (matrix.data,), (matrix.type, matrix.columns)
+@dataclass(frozen=True, slots=True)
+class RawMatrix(PackedMatrix):
+    """One whose blocks the kernels for GPUs read as the file has them.
+
+    Attributes:
+        precision: in which its products are computed.
+    """
+
+    precision: Precision = Precision.DEFAULT
 
 
-def _unflatten(static: tuple[PackedType, int], leaves: tuple[object]) -> PackedMatrix:
-    """JAX may have put something else in the array's place, which the constructor would refuse."""
-    matrix = object.__new__(PackedMatrix)
-    for name, value in zip(("data", "type", "columns"), (*leaves, *static), strict=True):
-        object.__setattr__(matrix, name, value)
-    return matrix
+_MatrixT = TypeVar("_MatrixT", bound=PackedMatrix)
 
 
-jax.tree_util.register_pytree_node(PackedMatrix, _flatten, _unflatten)
+def _register(kind: type[_MatrixT]) -> None:
+    """Make a pytree of a class, whose first field is its only array."""
+    names = [field.name for field in fields(kind)]
+
+    def flatten(matrix: _MatrixT) -> tuple[tuple[object], tuple[object, ...]]:
+        return (matrix.data,), tuple(getattr(matrix, name) for name in names[1:])
+
+    def unflatten(static: tuple[object, ...], leaves: tuple[object]) -> _MatrixT:
+        # JAX may have put something else in the array's place, which the constructor would refuse.
+        matrix = object.__new__(kind)
+        for name, value in zip(names, (*leaves, *static), strict=True):
+            object.__setattr__(matrix, name, value)
+        return matrix
+
+    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+
+
+_register(PackedMatrix)
+_register(RawMatrix)
 
 Weight: TypeAlias = (
     Float[Array, "_outputs _inputs"] | PackedMatrix | InterleavedMatrix | SplitMatrix
@@ -59,8 +80,8 @@ Stack: TypeAlias = Float[Array, "_experts _outputs _inputs"] | PackedMatrix
 """A stack of matrices."""
 
 
-def values_of(weight: Weight) -> Float[Array, "outputs inputs"]:
-    """The whole matrix in float32."""
+def values_of(weight: Weight | Stack) -> Float[Array, "*stack outputs inputs"]:
+    """The whole matrix, or stack, in float32."""
     if isinstance(weight, SplitMatrix):
         raise ValueError("values_of: expected a matrix that a die has whole, got part of one")
     if isinstance(weight, InterleavedMatrix):
@@ -84,7 +105,7 @@ def rows_of(weight: Weight, rows: Int[Array, "*batch"]) -> Float[Array, "*batch 
 def expert(stack: Stack, index: Int[Array, ""] | int) -> Float[Array, "_ _"] | PackedMatrix:
     """One matrix of a stack, packed as the stack is."""
     if isinstance(stack, PackedMatrix):
-        return PackedMatrix(stack.data[index], stack.type, stack.columns)
+        return replace(stack, data=stack.data[index])
     return stack[index]
 
 
@@ -92,10 +113,7 @@ def split_rows(stack: Stack, sizes: tuple[int, ...]) -> tuple[Stack, ...]:
     """A stack of fused matrices as stacks of their parts, `sizes` rows each."""
     check_parts(stack.shape[-2], sizes)
     if isinstance(stack, PackedMatrix):
-        return tuple(
-            PackedMatrix(stack.data[..., span, :], stack.type, stack.columns)
-            for span in spans_of(sizes)
-        )
+        return tuple(replace(stack, data=stack.data[..., span, :]) for span in spans_of(sizes))
     return tuple(stack[..., span, :] for span in spans_of(sizes))
 
 

@@ -22,7 +22,9 @@ from pantheon.engine.gguf import (
     dequantize,
     unpack_blocks,
 )
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.packed_matmul import (
+    RAW_TYPES,
     InterleavedMatrix,
     aligned,
     format_of,
@@ -31,7 +33,14 @@ from pantheon.engine.kernels.packed_matmul import (
 )
 from pantheon.engine.model.dequantize import OwnType, PackedType, has_conversion
 from pantheon.engine.model.dequantize.int8 import GROUP, quantise_rows, row_bytes
-from pantheon.engine.model.packed import PackedMatrix, Stack, Weight, check_parts, spans_of
+from pantheon.engine.model.packed import (
+    PackedMatrix,
+    RawMatrix,
+    Stack,
+    Weight,
+    check_parts,
+    spans_of,
+)
 from pantheon.engine.model.sharding import Shards
 from pantheon.engine.model.weight_memory import WeightMemory
 from pantheon.engine.precision import Precision
@@ -58,8 +67,9 @@ _CHUNK_VALUES: Final = 1 << 18
 class WeightReader:
     """Puts the tensors of a file on the default device, and knows which were asked for.
 
-    A matrix is copied from the map to the device as the file packs it, or as INT8, and laid out
-    for the native kernels where they have a format for it: beside what is held, a load takes no
+    A matrix is copied from the map to the device as the file packs it, or as INT8, laid out for
+    the native kernels where they have a format for it, or named as one that the kernels for GPUs
+    read: beside what is held, a load takes no
     more than one tensor. Vectors and small arrays become float32. Every method raises GGUFError
     where the tensor is missing, has another shape, or a type without a conversion.
     """
@@ -69,7 +79,7 @@ class WeightReader:
         file: GGUFFile,
         *,
         quantize: bool = False,
-        native: bool = False,
+        implementation: Implementation = Implementation.XLA,
         precision: Precision = Precision.DEFAULT,
         shards: Shards | None = None,
     ) -> None:
@@ -77,16 +87,17 @@ class WeightReader:
 
         Args:
             quantize: make INT8 of the matrices that `is_quantised` names.
-            native: lay matrices out for the native kernels, which must be there.
-            precision: in which those multiply them.
+            implementation: whose products matrices are laid out for.
+            precision: in which kernels multiply them.
             shards: the dies on which `read_parameters` puts what is read, layer by layer; None
                 leaves it on the default device.
         """
         self.file = file
         self.shards = shards
         self._quantize = quantize
-        self._native = native
+        self._implementation = implementation
         self._precision = precision
+        native = implementation is Implementation.NATIVE
         self._memory = _memory_of(file, quantize) if native else None
         self._unread = set(file.tensors)
 
@@ -121,7 +132,7 @@ class WeightReader:
     def stack(self, name: str, experts: int, rows: int, columns: int) -> Stack:
         """A stack of matrices, one an expert, as the file packs it or as INT8."""
         packed = self._packed(self._tensor(name, (experts, rows, columns)))
-        return packed.on_device()
+        return self._on_device(packed)
 
     def vector(self, name: str, size: int) -> Float[Array, " size"]:
         """A vector in float32."""
@@ -167,10 +178,21 @@ class WeightReader:
         return _Packed(tensor.type, tensor.packed, columns, ours=False)
 
     def _matrix(self, packed: _Packed, *, apart: bool = False) -> Weight:
-        if self._native and format_of(packed.type.name, packed.columns) is not None:
+        native = self._implementation is Implementation.NATIVE
+        if native and format_of(packed.type.name, packed.columns) is not None:
             memory = None if apart else self._memory
             return native_matrix(packed.type, packed.rows, packed.columns, self._precision, memory)
-        return packed.on_device()
+        return self._on_device(packed)
+
+    def _on_device(self, packed: _Packed) -> Float[Array, "*_shape"] | PackedMatrix:
+        held = packed.on_device()
+        if (
+            self._implementation.is_gpu
+            and isinstance(held, PackedMatrix)
+            and held.type.name in RAW_TYPES
+        ):
+            return RawMatrix(held.data, held.type, held.columns, self._precision)
+        return held
 
 
 def native_matrix(

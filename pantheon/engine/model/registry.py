@@ -76,15 +76,23 @@ _ARCHITECTURES = (
 )
 
 
+def architecture_named(name: str) -> Architecture:
+    """The architecture of a name.
+
+    Raises:
+        GGUFError: it is not known.
+    """
+    for architecture in _ARCHITECTURES:
+        if architecture.name == name:
+            return architecture
+    known = ", ".join(architecture.name for architecture in _ARCHITECTURES)
+    raise GGUFError(f"general.architecture must be one of: {known}; got {name!r:.100}")
+
+
 def architecture_of(file: GGUFFile) -> Architecture:
     """Look up the architecture that a file names.
 
     Raises:
         GGUFError: the file names none, or one that is not known.
     """
-    name = file.metadata.string("general.architecture")
-    for architecture in _ARCHITECTURES:
-        if architecture.name == name:
-            return architecture
-    known = ", ".join(architecture.name for architecture in _ARCHITECTURES)
-    raise GGUFError(f"general.architecture must be one of: {known}; got {name!r:.100}")
+    return architecture_named(file.metadata.string("general.architecture"))

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels import row_wise
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.model.config import Pairing, RopeConfig
 
 
@@ -14,7 +15,7 @@ def rotation(
     frequencies: Float[Array, " pairs"],
     rope: RopeConfig,
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> Float[Array, "batch time 2 turned"]:
     """By what `rotate` turns the heads of each token: the same in every layer.
 
@@ -22,10 +23,10 @@ def rotation(
     dimension of a pair is negative.
 
     Args:
-        native: by the native kernels, which must be there.
+        implementation: see `row_wise.CHOSEN`.
     """
     neighbours = rope.pairing is Pairing.NEIGHBOURS
-    if native:
+    if implementation is Implementation.NATIVE:
         return row_wise.rotation(
             positions, frequencies, magnitude=rope.magnitude, neighbours=neighbours
         )
@@ -45,7 +46,7 @@ def rotate(
     rope: RopeConfig,
     live: Int[Array, " bounds"] | None = None,
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> Float[Array, "batch time heads head_dim"]:
     """Turn each pair of dimensions of each head by what `rotation` gave for its token.
 
@@ -55,11 +56,18 @@ def rotate(
 
     Args:
         live: which tokens are no padding, see `row_wise`. What comes out for padding means nothing.
-        native: by the native kernels, which must be there.
+        implementation: see `row_wise.CHOSEN`.
     """
     neighbours = rope.pairing is Pairing.NEIGHBOURS
-    if native:
+    if implementation is Implementation.NATIVE:
         return row_wise.rotate(x, by, live, neighbours=neighbours)
+    if implementation.is_gpu:
+        # Imported here: Pallas would take a fifth of a second of every start on a CPU.
+        from pantheon.engine.kernels.row_wise import pallas
+
+        return pallas.rotate(
+            x, by, live, neighbours=neighbours, interpret=implementation.is_interpreted
+        )
     turned, passed = x[..., : by.shape[-1]], x[..., by.shape[-1] :]
     shape = (-1, 2) if neighbours else (2, -1)
     pairs = turned.reshape(*turned.shape[:-1], *shape)

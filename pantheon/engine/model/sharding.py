@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import jax
@@ -46,6 +46,11 @@ class Shards:
     def everywhere(self) -> NamedSharding:
         """The layout of an array that every die has whole."""
         return self.layout(along(None))
+
+    @property
+    def of_pages(self) -> NamedSharding:
+        """The layout of the pages of a layer."""
+        return self.layout(along(None if self.plan.kv_heads is None else 1))
 
     def layout(self, spec: PartitionSpec) -> NamedSharding:
         """The layout of an array over the dies."""
@@ -172,7 +177,7 @@ class Shards:
             assert isinstance(matrix, PackedMatrix), "it has blocks"
             taken = _columns(blocks, size // block[0] * block[1])
             data = self._put(matrix.data, along(1), taken, axis=1)
-            return SplitMatrix(PackedMatrix(data, matrix.type, inputs // dies), inputs, outputs)
+            return SplitMatrix(replace(matrix, data=data, columns=inputs // dies), inputs, outputs)
         places = None if blocks is None else tuple(int(place) for place in np.argsort(blocks))
         divided = along(0 if outputs % dies == 0 else None)
         return SplitMatrix(self._put(matrix, divided), inputs, outputs, places)

@@ -3,7 +3,13 @@
 Plain Python. Nothing here is guessed: what cannot be read is pending.
 """
 
-from pantheon.engine.residency.backoff import Backoff
+from pantheon.engine.residency.attention_layers import (
+    AttentionLayers,
+    AttentionStatus,
+    HostReason,
+    PagesNotAllocated,
+)
+from pantheon.engine.residency.backoff import ATTEMPTS, Backoff
 from pantheon.engine.residency.captured_step import CapturedStep, CaptureFailed, Executable
 from pantheon.engine.residency.graph_slots import (
     GraphCounts,
@@ -15,6 +21,9 @@ from pantheon.engine.residency.graph_slots import (
 from pantheon.engine.residency.thunks import CapturedLayers, captured_layers
 
 __all__ = [
+    "ATTEMPTS",
+    "AttentionLayers",
+    "AttentionStatus",
     "Backoff",
     "CaptureFailed",
     "CapturedLayers",
@@ -23,7 +32,9 @@ __all__ = [
     "GraphCounts",
     "GraphSlots",
     "GraphStatus",
+    "HostReason",
     "LayerKind",
+    "PagesNotAllocated",
     "SlotClass",
     "captured_layers",
 ]

@@ -39,6 +39,11 @@ class Backoff:
         """Whether an attempt may be made now."""
         return not self.gave_up and self._clock() >= self._due_at
 
+    @property
+    def due_in_s(self) -> float | None:
+        """Seconds until an attempt is due, 0 when it is; None when none will be."""
+        return None if self.gave_up else max(self._due_at - self._clock(), 0.0)
+
     def failed(self, *, for_good: bool = False) -> None:
         """Note a failure; the next attempt is due four times as long after it as the one before.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from pantheon.engine.residency.backoff import Backoff
 
 _log: Final = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Executable(Protocol):
     """A compiled step."""
 
@@ -19,7 +20,17 @@ class Executable(Protocol):
 
 
 class CaptureFailed(Exception):
-    """The device could not record the step. Nothing of its arguments was touched."""
+    """The device could not record the step."""
+
+    def __init__(self, message: str, *, arguments_lost: bool = False) -> None:
+        """Of an attempt to record.
+
+        Args:
+            arguments_lost: whether what the step was given is gone, so that it cannot be run
+                without graphs in its place; else nothing of it was touched.
+        """
+        super().__init__(message)
+        self.arguments_lost = arguments_lost
 
 
 class CapturedStep:
@@ -45,8 +56,9 @@ class CapturedStep:
         self._backoff = backoff
         self._captured: Executable | None = None
         self._exercised = False
+        self._is_proven = False
         self.captures = 0
-        """Captures that succeeded, in the life of the step."""
+        """Captures that succeeded, in the life of the step: that ran at least once."""
         self.failures = 0
         """Captures that failed, likewise."""
 
@@ -71,7 +83,11 @@ class CapturedStep:
         return self.failed and self._backoff.gave_up
 
     def __call__(self, *arguments: Any) -> Any:
-        """Dispatch the step, captured if that works."""
+        """Dispatch the step, captured if that works.
+
+        Raises:
+            CaptureFailed: it did not, and the arguments are lost. The next call runs plainly.
+        """
         self._exercised = True
         if self._captured is None and self._backoff.due:
             self._try_capture()
@@ -81,19 +97,23 @@ class CapturedStep:
             except CaptureFailed as error:
                 self._captured = None
                 self._note_failure(error)
+                if error.arguments_lost:
+                    raise
             else:
                 # Only now: what compiles may still fail to record, time after time.
                 self._backoff.succeeded()
+                if not self._is_proven:
+                    self._is_proven = True
+                    self.captures += 1
                 return results
         return self._plain(*arguments)
 
     def _try_capture(self) -> None:
         try:
             self._captured = self._capture()
+            self._is_proven = False
         except CaptureFailed as error:
             self._note_failure(error)
-        else:
-            self.captures += 1
 
     def _note_failure(self, error: CaptureFailed) -> None:
         self.failures += 1

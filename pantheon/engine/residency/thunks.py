@@ -48,7 +48,7 @@ def captured_layers(sequence: str, metadata: str, hlo: str) -> CapturedLayers | 
         metadata: `*.thunk_metadata.txt`.
         hlo: the optimised module, as `as_text` of a compiled step gives it.
     """
-    inside = _in_command_buffers(sequence)
+    inside = launches(sequence)
     names, scopes = _names(metadata), _scopes(hlo)
     if not inside or any(thunk not in names for thunk in inside):
         return None
@@ -61,7 +61,7 @@ def captured_layers(sequence: str, metadata: str, hlo: str) -> CapturedLayers | 
     return CapturedLayers(captured, whole=all(inside.values()))
 
 
-def _in_command_buffers(sequence: str) -> Mapping[int, bool]:
+def launches(sequence: str) -> Mapping[int, bool]:
     """Of each thunk that launches something, whether it stands below a command buffer."""
     inside: dict[int, bool] = {}
     # The indentation of the command buffer that is open.

@@ -10,30 +10,38 @@ import jax
 import numpy as np
 
 from pantheon.engine.model import Architecture, ModelCache, ModelConfig
-from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
+from pantheon.engine.model.kv_cache import KVCache, allocate, allocate_recurrent
 from pantheon.engine.runner.adjustment import RowHistory
+from pantheon.engine.runner.attention_pages import HOST_MEMORY
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.steps import DeviceState
 
 
 def zeroed_state(
-    architecture: Architecture, config: ModelConfig, capacity: Capacity, *, stacked: bool
+    architecture: Architecture,
+    config: ModelConfig,
+    capacity: Capacity,
+    kv: KVCache | None,
+    *,
+    stacked: bool,
 ) -> DeviceState:
     """Empty arrays for all pages, rows and checkpoints.
 
     Args:
+        kv: the pages, where they are allocated already.
         stacked: whether the pages of all layers are one array.
     """
-    kv = allocate(
-        config.attention_layers,
-        capacity.pages,
-        config.kv_heads,
-        capacity.page_size,
-        config.head_dim,
-        config.kv_dtype,
-        native=config.native,
-        stacked=stacked,
-    )
+    if kv is None:
+        kv = allocate(
+            config.attention_layers,
+            capacity.pages,
+            config.kv_heads,
+            capacity.page_size,
+            config.head_dim,
+            config.kv_dtype,
+            native=config.native,
+            stacked=stacked,
+        )
     rows = capacity.rows + 1
     recurrent = allocate_recurrent(
         architecture.recurrent_shapes(config), rows + capacity.checkpoints, native=config.native
@@ -47,9 +55,11 @@ def zeroed_state(
 
 def planned_by_device(state: DeviceState) -> Counter[Any]:
     """Bytes on each device of this process, by shapes and layouts alone: the arrays themselves may
-    be gone to a step meanwhile."""
+    be gone to a step meanwhile. Arrays in host memory are on none."""
     found: Counter[Any] = Counter()
     for array in jax.tree.leaves(state):
+        if array.sharding.memory_kind == HOST_MEMORY:
+            continue
         shape = array.sharding.shard_shape(array.shape)
         for device in array.sharding.addressable_devices:
             found[device] += math.prod(shape) * array.dtype.itemsize

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 from pantheon.engine.model import ModelConfig, Shards
+from pantheon.engine.model.kv_cache import KVCache
 from pantheon.engine.model.sharding import along
 from pantheon.engine.runner.adjustment import RowHistory
 from pantheon.engine.runner.steps import DeviceState
@@ -55,23 +56,31 @@ class OnDies:
         """See `Shards.everywhere`."""
         return self._shards.everywhere
 
-    def empty_state(self) -> DeviceState:
-        """A state of zeros."""
-        return self._shards.zeros(self._shapes, self._layouts)
+    def empty_state(self, kv: KVCache | None) -> DeviceState:
+        """A state of zeros.
+
+        Args:
+            kv: the pages, where they are allocated already.
+        """
+        if kv is None:
+            return self._shards.zeros(self._shapes, self._layouts)
+        made = self._shards.zeros(_with_pages(self._shapes, ()), _with_pages(self._layouts, ()))
+        return _with_pages(made, kv)
 
     def put(self, tree: Any) -> Any:
         """Arrays of the host on every die."""
         return self._shards.whole(tree)
 
-    def results(self, gives: Gives) -> Any:
-        """Layouts of what a step gives."""
+    def results(self, gives: Gives, state: DeviceState) -> Any:
+        """Layouts of what a step gives, the state as it is now."""
+        layouts = jax.tree.map(lambda array: array.sharding, state)
         match gives:
             case Gives.STATE:
-                return self._layouts
+                return layouts
             case Gives.VALUE:
                 return self.everywhere
             case Gives.BOTH:
-                return self.everywhere, self._layouts
+                return self.everywhere, layouts
 
     def spread(self, step: Callable[..., Any], parameters: Any) -> Callable[..., Any]:
         """A step that gives a value and the state, run on every die with the die's own parts.
@@ -129,6 +138,10 @@ class OnDies:
             return [(None, 0)] * count
         channels = plan.channels(shape).tolist()
         return [(plan.value_heads, 0) if index % 2 else (channels, 1) for index in range(count)]
+
+
+def _with_pages(state: DeviceState, kv: KVCache) -> DeviceState:
+    return state._replace(cache=state.cache._replace(kv=kv))
 
 
 def _as_of_model(part: NDArray[Any], places: Sequence[int], axis: int = 0) -> NDArray[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -20,14 +22,24 @@ from pantheon.engine.model import (
     stacked,
     stop_taking,
 )
+from pantheon.engine.model.kv_cache import KVCache
 from pantheon.engine.model.read import bytes_by_device
 from pantheon.engine.programs import ProgramStore
+from pantheon.engine.residency import (
+    AttentionLayers,
+    CapturedLayers,
+    Executable,
+    GraphSlots,
+    LayerKind,
+)
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import bias_vector
 from pantheon.engine.runner.arguments import StepArguments
+from pantheon.engine.runner.attention_pages import HOST_MEMORY, AttentionPages
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.empty_state import planned_by_device, zeroed_state
+from pantheon.engine.runner.graphs import CapturedProgram, Graphs
 from pantheon.engine.runner.on_dies import Gives, OnDies
 from pantheon.engine.runner.sampled import Prefilled, Sampled
 from pantheon.engine.runner.step_programs import Step, StepPrograms
@@ -40,10 +52,13 @@ from pantheon.engine.runner.steps import (
     read_page_step,
     read_state_step,
     start_row_step,
+    step_of_model,
     write_page_step,
     write_state_step,
 )
 from pantheon.engine.token_mask import TokenMask
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Runner:
@@ -62,31 +77,53 @@ class Runner:
         *,
         batches: tuple[int, ...] | None = None,
         shards: Shards | None = None,
+        graphs: Graphs | None = None,
+        batched: bool = True,
+        pages: AttentionPages | None = None,
     ) -> None:
         """Allocate the KV arrays. `compile` must run before the first step.
 
         Args:
             batches: entries that decode steps are compiled for, rising; None for all that pay.
             shards: the dies on which the parameters are; None for the default device.
+            graphs: how decode steps are captured; None where there are no graphs.
+            batched: whether the batch scheduler runs; else there is the one-user path.
+            pages: allocates the pages of a model that runs flash kernels on one die; None
+                allocates them with all else.
         """
+        self._graphs = graphs
+        self._batched = batched
         self._config = config
         self._capacity = capacity
         self._parameters = stacked(parameters, config)
         self._architecture = architecture
+        self._pages = pages
+        self.attention = (
+            AttentionLayers(
+                config.attention_layers, flash=config.implementation.is_gpu, clock=time.monotonic
+            )
+            if pages is None
+            else pages.layers
+        )
+        """Where the attention layers run."""
         self._on_dies: OnDies | None = None
         if shards is not None:
-            shapes = jax.eval_shape(lambda: self._zeroed_state(shards.plan.held(config)))
+            held = shards.plan.held(config)
+            shapes = jax.eval_shape(lambda: self._zeroed_state(held, None))
             self._on_dies = OnDies(shards, shapes)
         self._weight_bytes = bytes_by_device(self._parameters)
         self._state = self._empty_state()
         self.traces = 0
-        """How often a step was traced. It must not grow after `compile`."""
+        """How often a step was traced. It must not grow after `compile`, but where pages came to
+        the die or left it."""
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
         put = jax.device_put if self._on_dies is None else self._on_dies.put
         self._arguments = StepArguments(config, capacity, self.batches, put)
         self._steps = StepPrograms("", None)
+        self._store: ProgramStore | None = None
+        self._compiled_for: list[bool] | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -103,6 +140,18 @@ class Runner:
         self._stop_taking()
         del self._state
         self._state = self._empty_state()
+        self._compile_if_moved()
+
+    def bring_back(self) -> None:
+        """Try to bring pages from host memory to the die. While no sequence runs: where it
+        succeeds, the steps are compiled anew."""
+        if self._pages is None:
+            return
+        cache = self._state.cache
+        kv = self._pages.bring_back(cache.kv)
+        if kv is not None:
+            self._state = self._state._replace(cache=cache._replace(kv=kv))
+            self._compile_if_moved()
 
     def close(self) -> None:
         """Give every device array back now, whoever still refers to this object. Idempotent."""
@@ -117,28 +166,33 @@ class Runner:
             stop_taking()
 
     def _empty_state(self) -> DeviceState:
+        kv = None if self._pages is None else self._pages.allocate()
         if self._on_dies is not None:
-            return self._on_dies.empty_state()
-        return self._zeroed_state(self._config)
+            return self._on_dies.empty_state(kv)
+        return self._zeroed_state(self._config, kv)
 
-    def _zeroed_state(self, config: ModelConfig) -> DeviceState:
+    def _zeroed_state(self, config: ModelConfig, kv: KVCache | None) -> DeviceState:
         return zeroed_state(
-            self._architecture, config, self._capacity, stacked=self._parameters.is_stacked
+            self._architecture, config, self._capacity, kv, stacked=self._parameters.is_stacked
         )
 
     def compile(self, progress: Callable[[str], None], store: ProgramStore | None = None) -> None:
         """Compile every step, or load it from where an earlier start left it.
 
-        Nothing is traced afterwards.
+        Nothing is traced afterwards, unless pages come to the die or leave it.
 
         Args:
             store: programs that outlive the process; None has none.
         """
+        self._store = store
+        self._compiled_for = self._memory_kinds()
         prefill = self._arguments.prefill([0], 0, (0,), 0)
         on_dies = self._on_dies
         number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
         of_model, state = self._of_model, self._state
+
+        decoding = {_decode_name(batch) for batch in self.batches}
 
         def step(
             name: str,
@@ -148,9 +202,15 @@ class Runner:
             gives: Gives = Gives.STATE,
         ) -> Step:
             first = name in ("prefill", _decode_name(self.batches[0]), "start row")
-            results = None if on_dies is None else on_dies.results(gives)
-            arguments = (state, *arguments)
-            return Step(name, self._counted(function), donates, arguments, first, results)
+            return Step(
+                name,
+                self._counted(function),
+                donates,
+                (state, *arguments),
+                needed_first=first,
+                replayed=name in decoding,
+                results=None if on_dies is None else on_dies.results(gives, state),
+            )
 
         steps = [
             step(
@@ -184,13 +244,34 @@ class Runner:
         devices = [] if on_dies is None else on_dies.devices
         scope = f"{self._architecture.name} {self._config} {self._capacity} {devices}"
         elsewhere = None if on_dies is None else on_dies.everywhere
-        self._steps = StepPrograms(scope, store, elsewhere)
+        self._steps = StepPrograms(scope, store, elsewhere=elsewhere, graphs=self._graphs)
         self._steps.compile(steps, progress)
+
+    def _compile_if_moved(self) -> None:
+        """A compiled step knows in which memory its arguments are."""
+        if self._compiled_for not in (None, self._memory_kinds()):
+            self.compile(lambda message: _log.info("after pages moved: %s", message), self._store)
+
+    def _memory_kinds(self) -> list[bool]:
+        """Of each array of the KV cache, whether it is in host memory."""
+        return [_on_host(array) for array in jax.tree.leaves(self._state.cache.kv)]
 
     @property
     def program_keys(self) -> list[str]:
         """What `compile` used of its store, in the order of need."""
         return self._steps.keys
+
+    @property
+    def graphs(self) -> GraphSlots | None:
+        """Which layers of the decode steps run as graphs; None where there are none."""
+        if self._graphs is None:
+            return None
+        return GraphSlots(
+            [LayerKind.RECURRENT if one else LayerKind.ATTENTION for one in self._config.recurrent],
+            list(self._steps.captured.values()),
+            _layers_of,
+            batched=self._batched,
+        )
 
     def _padding(self, batch: int) -> tuple[Any, ...]:
         """Arguments of a decode step of so many entries, all of them padding."""
@@ -207,22 +288,18 @@ class Runner:
         Raises:
             ValueError: the backend does not say.
         """
-        analysis = self._steps[step].memory_analysis()
+        analysis = self._steps.compiled(step).memory_analysis()
         if analysis is None:
             raise ValueError(f"{jax.default_backend()} does not say what memory a step takes")
         return int(analysis.temp_size_in_bytes)
 
     def _of_model(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """A step of the model with the state as its first argument."""
-        config = self._config if self._on_dies is None else self._on_dies.local
-        bound = functools.partial(step, self._architecture, config, self._capacity.page_size)
-
-        def of_model(state: DeviceState, parameters: Parameters, *arguments: Any) -> Any:
-            return bound(parameters, state, *arguments)
-
-        return (
-            of_model if self._on_dies is None else self._on_dies.spread(of_model, self._parameters)
-        )
+        on_dies, page_size = self._on_dies, self._capacity.page_size
+        if on_dies is None:
+            return step_of_model(self._architecture, self._config, page_size, step)
+        own = step_of_model(self._architecture, on_dies.local, page_size, step)
+        return on_dies.spread(own, self._parameters)
 
     def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
@@ -352,6 +429,14 @@ class Runner:
         step = self._steps[_decode_name(holding(len(rows), self.batches))]
         chosen, self._state = step(self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)
+
+
+def _layers_of(executable: Executable) -> CapturedLayers | None:
+    return executable.layers if isinstance(executable, CapturedProgram) else None
+
+
+def _on_host(array: jax.Array) -> bool:
+    return array.sharding.memory_kind == HOST_MEMORY
 
 
 def _decode_name(batch: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +12,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pantheon.engine.model import (
     Architecture,
+    Implementation,
     ModelCache,
     ModelConfig,
     Parameters,
     best_tokens,
 )
 from pantheon.engine.model.kv_cache import page_count, place
+from pantheon.engine.model.page_memory import in_memory_of, on_die
 from pantheon.engine.runner.adjustment import AdjustmentBatch, RowHistory, adjust
 from pantheon.engine.runner.logprobs import Logprobs, logprobs
 from pantheon.engine.runner.sampling import SamplingBatch, sample
@@ -84,12 +87,12 @@ def choose(
     history: Callable[[], RowHistory],
     choice: ChoiceBatch,
     *,
-    native: bool,
+    implementation: Implementation,
 ) -> Chosen:
     """Choose each row's token. `history` looks up the rows' own, where anything changes logits.
 
     Args:
-        native: see `best_tokens`.
+        implementation: see `best_tokens`.
     """
 
     def adjusted() -> Float[Array, "batch vocabulary"]:
@@ -102,9 +105,21 @@ def choose(
 
     # Greedy rows that nothing adjusts need one pass over the vocabulary, not several.
     plain = ~choice.adjusted & jnp.all(choice.sampling.temperature <= 0)
-    best, finite = best_tokens(logits, native=native)
+    best, finite = best_tokens(logits, implementation=implementation)
     tokens = jax.lax.cond(plain, lambda: best, chosen)
     return Chosen(tokens, logprobs(logits, tokens, choice.logprobs_wanted), finite)
+
+
+def step_of_model(
+    architecture: Architecture, config: ModelConfig, page_size: int, step: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A step of one model, with the state as its first argument and the parameters as the next."""
+    bound = partial(step, architecture, config, page_size)
+
+    def of_model(state: DeviceState, parameters: Parameters, *arguments: Any) -> Any:
+        return bound(parameters, state, *arguments)
+
+    return of_model
 
 
 def start_row_step(
@@ -208,7 +223,7 @@ def decode_step(
         logits,
         lambda: RowHistory(_with_drafts(counts[rows], tokens, before), history.bias[rows]),
         choice,
-        native=config.native,
+        implementation=config.implementation,
     )
     alone = jnp.where(jnp.sum(same, axis=1) == 1, rows, padding)
     following = DeviceState(
@@ -239,13 +254,17 @@ def copy_page_step(
     state: DeviceState, source: Int[Array, ""], target: Int[Array, ""]
 ) -> DeviceState:
     """Copy one page to another in every layer."""
-    kv = jax.tree.map(lambda pages: pages.at[target].set(pages[source]), state.cache.kv)
-    return state._replace(cache=state.cache._replace(kv=kv))
+
+    def copy(held: Float[Array, "pages ..."]) -> Float[Array, "pages ..."]:
+        pages = on_die(held)
+        return in_memory_of(held, pages.at[target].set(pages[source]))
+
+    return state._replace(cache=state.cache._replace(kv=jax.tree.map(copy, state.cache.kv)))
 
 
 def read_page_step(state: DeviceState, page: Int[Array, ""]) -> tuple[Float[Array, "*_shape"], ...]:
     """The keys and the values of one page, array by array. The state is not donated."""
-    return tuple(pages[page] for pages in jax.tree.leaves(state.cache.kv))
+    return tuple(on_die(pages)[page] for pages in jax.tree.leaves(state.cache.kv))
 
 
 def write_page_step(
@@ -253,7 +272,10 @@ def write_page_step(
 ) -> DeviceState:
     """Write one page, as `read_page_step` gives it."""
     leaves, structure = jax.tree.flatten(state.cache.kv)
-    written = [pages.at[page].set(new) for pages, new in zip(leaves, content, strict=True)]
+    written = [
+        in_memory_of(held, on_die(held).at[page].set(new))
+        for held, new in zip(leaves, content, strict=True)
+    ]
     kv = jax.tree.unflatten(structure, written)
     return state._replace(cache=state.cache._replace(kv=kv))
 

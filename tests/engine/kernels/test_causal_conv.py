@@ -15,6 +15,7 @@ from jax.sharding import AbstractMesh, use_abstract_mesh
 from pantheon.engine.kernels.causal_conv import causal_conv
 from pantheon.engine.kernels.causal_conv.cases import CASES, Case
 from pantheon.engine.kernels.causal_conv.fused import ConvTiles, fused_conv
+from pantheon.engine.kernels.implementation import Implementation
 
 _TAPS, _CHANNELS, _TIME = 4, 6, 16
 
@@ -103,7 +104,7 @@ def test_fused_rows_are_bitwise_the_same_alone_and_in_company() -> None:
 def test_a_gpu_is_given_the_kernel(case: Case) -> None:
     """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
     device = AbstractDevice("NVIDIA H200", None, "cuda")
-    conv = jax.jit(partial(causal_conv, fused=True))
+    conv = jax.jit(partial(causal_conv, implementation=Implementation.GPU))
     with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
         lowered = conv.trace(*case.arguments()).lower(lowering_platforms=("cuda",))
     assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == 1

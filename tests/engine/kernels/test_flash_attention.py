@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from jax._src.mesh import AbstractDevice
 from jax.sharding import AbstractMesh, use_abstract_mesh
 
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.paged_attention import paged_attention
 from pantheon.engine.kernels.paged_attention.cases import CASES, Case
 from pantheon.engine.kernels.paged_attention.flash_decode import DecodeTiles, flash_decode
@@ -187,16 +188,14 @@ def test_prefill_of_chunks_that_end_anywhere(lengths: tuple[int, ...], seed: int
 def test_a_gpu_is_given_the_kernels(case: Case, kernels: int) -> None:
     """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
     device = AbstractDevice("NVIDIA H200", None, "cuda")
-    attention = jax.jit(functools.partial(paged_attention, scale=0.125, window=21, flash=True))
+    attention = jax.jit(
+        functools.partial(
+            paged_attention, scale=0.125, window=21, implementation=Implementation.GPU
+        )
+    )
     with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
         lowered = attention.trace(*case.arguments()).lower(lowering_platforms=("cuda",))
     assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == kernels
-
-
-def test_kernels_for_cpus_and_for_gpus_are_not_asked_for_at_once() -> None:
-    arguments = map(jnp.asarray, CASES[0].arguments())
-    with pytest.raises(ValueError, match="native kernels or those for GPUs"):
-        paged_attention(*arguments, scale=1.0, native=True, flash=True)
 
 
 def test_a_start_without_a_gpu_does_not_import_pallas() -> None:

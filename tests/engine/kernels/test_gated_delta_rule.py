@@ -17,6 +17,7 @@ from pantheon.engine.kernels.gated_delta_rule import reference as definition
 from pantheon.engine.kernels.gated_delta_rule.cases import CASES, Case
 from pantheon.engine.kernels.gated_delta_rule.fused_chunks import ChunkTiles, fused_chunks
 from pantheon.engine.kernels.gated_delta_rule.fused_step import StepTiles, fused_step
+from pantheon.engine.kernels.implementation import Implementation
 
 _Implementation = Callable[..., tuple[jax.Array, jax.Array]]
 
@@ -168,7 +169,7 @@ def test_fused_takes_tokens_of_16_bits(time: int) -> None:
 def test_a_gpu_is_given_the_kernels(case: Case, kernels: int) -> None:
     """Lowered as for an H200, which needs no GPU; Triton takes fewer operations than XLA."""
     device = AbstractDevice("NVIDIA H200", None, "cuda")
-    rule = jax.jit(partial(api.gated_delta_rule, fused=True))
+    rule = jax.jit(partial(api.gated_delta_rule, implementation=Implementation.GPU))
     with use_abstract_mesh(AbstractMesh((1,), ("devices",), abstract_device=device)):
         lowered = rule.trace(*case.arguments()).lower(lowering_platforms=("cuda",))
     assert lowered.as_text().count("custom_call @__gpu$xla.gpu.triton(") == kernels

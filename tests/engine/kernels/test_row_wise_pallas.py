@@ -17,9 +17,27 @@ from pantheon.engine.kernels.row_wise.cases import CASES, Case
 _every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # Interpreted, a kernel is a large program that runs for a moment.
 _jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+rms_norm = _jit(partial(pallas.rms_norm, interpret=True), static_argnums=2)
 add_rms_norm = _jit(partial(pallas.add_rms_norm, interpret=True), static_argnums=3)
 silu_product = _jit(partial(pallas.silu_product, interpret=True))
 rotate = _jit(partial(pallas.rotate, interpret=True), static_argnames="neighbours")
+
+
+@_every
+def test_rms_norm(case: Case) -> None:
+    """Zhang and Sennrich, 2019, equation 4, of each head of each token; padding is not read."""
+    x = 3 * case.normal(1, case.heads, case.head_dim)
+    weight = case.normal(3, case.head_dim)[0, 0]
+    x[:, case.tokens - 1] = np.nan if case.tokens > 1 else 1
+    end = max(case.tokens - 1, 1)
+    live = jnp.array([0, end], jnp.int32)
+    found = np.asarray(rms_norm(jnp.asarray(x), jnp.asarray(weight), 1e-5, live))
+    exact = x[:, :end].astype(np.float64)
+    root = np.sqrt(np.mean(exact**2, axis=-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(found[:, :end], exact / root * weight, rtol=2e-6, atol=1e-7)
+    assert not found[:, end:].any()
+    whole = rms_norm(jnp.asarray(x[:, :end]), jnp.asarray(weight), 1e-5)
+    np.testing.assert_array_equal(whole, found[:, :end])
 
 
 @_every

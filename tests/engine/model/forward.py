@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.model import (
     Architecture,
+    Implementation,
     ModelCache,
     ModelConfig,
     Parameters,
@@ -37,18 +38,24 @@ def open_model(
     *,
     native: bool = True,
     precision: Precision = Precision.FLOAT32,
+    implementation: Implementation | None = None,
 ) -> Model:
     """Read a model file whole, for the native kernels where they are built.
 
     In float32, keys and values too: the tolerances of the reference data are those of its rounding.
+
+    Args:
+        implementation: None for the native kernels where `native` and they are there, else XLA.
     """
     with GGUFFile(path) as file:
         architecture = architecture_of(file)
-        native = native and native_missing() is None
+        if implementation is None:
+            native = native and native_missing() is None
+            implementation = Implementation.NATIVE if native else Implementation.XLA
         config = architecture.read_config(file).within(context_cap)
-        config = replace(config, native=native, kv_dtype=precision.kv_dtype)
+        config = replace(config, implementation=implementation, kv_dtype=precision.kv_dtype)
         parameters = architecture.read_parameters(
-            WeightReader(file, native=native, precision=precision),
+            WeightReader(file, implementation=implementation, precision=precision),
             config,
             lambda done, total: None,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax.numpy as jnp
 
 from pantheon.engine.gguf import GGUFFile
-from pantheon.engine.model import WeightReader
+from pantheon.engine.model import Implementation, WeightReader
 from pantheon.engine.model.read import held_bytes
 
 
@@ -37,7 +37,8 @@ def main() -> None:
     watcher.start()
     with GGUFFile(sys.argv[1]) as file:
         options = sys.argv[2:]
-        reader = WeightReader(file, quantize="quantize" in options, native="native" in options)
+        chosen = Implementation.NATIVE if "native" in options else Implementation.XLA
+        reader = WeightReader(file, quantize="quantize" in options, implementation=chosen)
         held = [reader.weight(info.name, *info.shape) for info in file.tensors.values()]
     done.set()
     watcher.join()

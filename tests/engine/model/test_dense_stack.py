@@ -17,6 +17,7 @@ import pytest
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels.dense_layers import DenseStack
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.model import ModelCache, ModelConfig, Parameters, native_missing, stacked
 from pantheon.engine.model.decoder import layer_by_layer
 from pantheon.engine.model.dense_stack import dense_stack
@@ -90,7 +91,9 @@ def _both(
         total_pages=_PAGES,
     )
     x = rows_of(parameters.embedding, tokens)
-    turns = rotation(positions, parameters.frequencies, config.rope, native=True)
+    turns = rotation(
+        positions, parameters.frequencies, config.rope, implementation=Implementation.NATIVE
+    )
     return [
         dense_stack(stack, config, turns, x, placement, cache),
         _layer_by_layer(parameters, config, turns, x, placement, cache),
@@ -159,7 +162,12 @@ def _stack(parameters: Parameters, config: ModelConfig) -> DenseStack:
 def _run(placement: Placement, model: Model) -> object:
     _, config, parameters = model
     x = rows_of(parameters.embedding, jnp.zeros_like(placement.positions))
-    turns = rotation(placement.positions, parameters.frequencies, config.rope, native=True)
+    turns = rotation(
+        placement.positions,
+        parameters.frequencies,
+        config.rope,
+        implementation=Implementation.NATIVE,
+    )
     run = jax.jit(dense_stack, static_argnums=1)
     found = run(_stack(parameters, config), config, turns, x, placement, _cache(config))
     return jax.block_until_ready(found)  # type: ignore[no-untyped-call]

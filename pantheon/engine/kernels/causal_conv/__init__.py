@@ -4,6 +4,6 @@
 the table of compiled kernels.
 """
 
-from pantheon.engine.kernels.causal_conv.api import causal_conv
+from pantheon.engine.kernels.causal_conv.api import CHOSEN, causal_conv
 
-__all__ = ["causal_conv"]
+__all__ = ["CHOSEN", "causal_conv"]

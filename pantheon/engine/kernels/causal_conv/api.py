@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from jaxtyping import Array, Bool, Float
 
 from pantheon.engine.kernels.causal_conv.reference import reference
+from pantheon.engine.kernels.implementation import Implementation
+
+CHOSEN: Final[Mapping[Implementation, str]] = MappingProxyType(
+    {
+        Implementation.NATIVE: "plain XLA",
+        Implementation.XLA: "plain XLA",
+        Implementation.GPU: "Pallas",
+        Implementation.GPU_INTERPRETED: "Pallas, interpreted",
+    }
+)
+"""What computes the operation."""
 
 
 def causal_conv(
@@ -13,7 +28,7 @@ def causal_conv(
     before: Float[Array, "batch taps_before channels"],
     valid: Bool[Array, "batch time"],
     *,
-    fused: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> tuple[Float[Array, "batch time channels"], Float[Array, "batch taps_before channels"]]:
     """Convolve each channel with its own taps; the newest input meets the last tap.
 
@@ -23,15 +38,15 @@ def causal_conv(
 
     Args:
         before: the `taps - 1` inputs before the first valid token, oldest first.
-        fused: by the kernel for GPUs, which compiles for nothing else.
+        implementation: see `CHOSEN`.
 
     Returns:
         The convolved inputs, and `before` of what follows the last valid token: `before` itself,
         bit for bit, for a row without valid tokens.
     """
-    if fused:
+    if implementation.is_gpu:
         # Imported here: Pallas would take a fifth of a second of every start on a CPU.
         from pantheon.engine.kernels.causal_conv.fused import fused_conv
 
-        return fused_conv(x, kernel, before, valid)
+        return fused_conv(x, kernel, before, valid, interpret=implementation.is_interpreted)
     return reference(x, kernel, before, valid)

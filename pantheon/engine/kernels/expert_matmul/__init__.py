@@ -6,6 +6,10 @@ A pair is a token and one of its choices. Pairs stand in the order of their expe
 are shared by tests and by the table of compiled kernels.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from pantheon.engine.kernels.expert_matmul.pairs import (
     ExpertPairs,
     ExpertTiles,
@@ -14,5 +18,24 @@ from pantheon.engine.kernels.expert_matmul.pairs import (
     tiles_of,
 )
 from pantheon.engine.kernels.expert_matmul.reference import reference
+from pantheon.engine.kernels.implementation import Implementation
 
-__all__ = ["ExpertPairs", "ExpertTiles", "by_expert", "most_tiles", "reference", "tiles_of"]
+CHOSEN: Final[Mapping[Implementation, str]] = MappingProxyType(
+    {
+        Implementation.NATIVE: "plain XLA, an expert after another",
+        Implementation.XLA: "plain XLA, an expert after another",
+        Implementation.GPU: "raw blocks grouped in Triton, others grouped in plain XLA",
+        Implementation.GPU_INTERPRETED: "grouped in plain XLA in place of Triton",
+    }
+)
+"""What multiplies by the matrices of experts."""
+
+__all__ = [
+    "CHOSEN",
+    "ExpertPairs",
+    "ExpertTiles",
+    "by_expert",
+    "most_tiles",
+    "reference",
+    "tiles_of",
+]

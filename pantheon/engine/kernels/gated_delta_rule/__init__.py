@@ -5,6 +5,6 @@ platform). `reference` is the definition that the others are tested against, `ca
 tests and benchmarks.
 """
 
-from pantheon.engine.kernels.gated_delta_rule.api import gated_delta_rule
+from pantheon.engine.kernels.gated_delta_rule.api import CHOSEN, gated_delta_rule
 
-__all__ = ["gated_delta_rule"]
+__all__ = ["CHOSEN", "gated_delta_rule"]

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from jaxtyping import Array, Bool, Float
 
 from pantheon.engine.kernels.gated_delta_rule.chunked import chunked
 from pantheon.engine.kernels.gated_delta_rule.reference import reference
+from pantheon.engine.kernels.implementation import Implementation
+
+CHOSEN: Final[Mapping[Implementation, str]] = MappingProxyType(
+    {
+        Implementation.NATIVE: "plain XLA",
+        Implementation.XLA: "plain XLA",
+        Implementation.GPU: "Pallas",
+        Implementation.GPU_INTERPRETED: "Pallas, interpreted",
+    }
+)
+"""What computes the operation."""
 
 
 def gated_delta_rule(
@@ -17,7 +32,7 @@ def gated_delta_rule(
     valid: Bool[Array, "batch time"],
     state: Float[Array, "batch heads key_dim value_dim"],
     *,
-    fused: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> tuple[
     Float[Array, "batch time heads value_dim"], Float[Array, "batch heads key_dim value_dim"]
 ]:
@@ -32,19 +47,19 @@ def gated_delta_rule(
         query: scaled already.
         log_decay: at most 0.
         strength: between 0 and 1.
-        fused: by the kernels for GPUs, which compile for nothing else. Keys are then of length one
-            or less.
+        implementation: see `CHOSEN`. By the kernels for GPUs keys are of length one or less.
 
     Returns:
         The outputs, and the state after the last valid token.
     """
     arguments = (query, key, value, log_decay, strength, valid, state)
-    if fused:
+    if implementation.is_gpu:
         # Imported here: Pallas would take a fifth of a second of every start on a CPU.
         from pantheon.engine.kernels.gated_delta_rule.fused_chunks import fused_chunks
         from pantheon.engine.kernels.gated_delta_rule.fused_step import fused_step
 
-        return fused_step(*arguments) if query.shape[1] == 1 else fused_chunks(*arguments)
+        fused = fused_step if query.shape[1] == 1 else fused_chunks
+        return fused(*arguments, interpret=implementation.is_interpreted)
     # One token needs no matrix of chunk by chunk.
-    implementation = reference if query.shape[1] == 1 else chunked
-    return implementation(*arguments)
+    in_xla = reference if query.shape[1] == 1 else chunked
+    return in_xla(*arguments)

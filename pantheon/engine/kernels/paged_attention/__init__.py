@@ -6,6 +6,6 @@ Implementations: `native` (C++, on CPUs where its library is there and not switc
 benchmarks.
 """
 
-from pantheon.engine.kernels.paged_attention.api import paged_attention, write_pages
+from pantheon.engine.kernels.paged_attention.api import CHOSEN, paged_attention, write_pages
 
-__all__ = ["paged_attention", "write_pages"]
+__all__ = ["CHOSEN", "paged_attention", "write_pages"]

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from pantheon.engine.kernels.implementation import Implementation
 from pantheon.engine.kernels.paged_attention.native import native_attention, native_write
 from pantheon.engine.kernels.paged_attention.online import online
+
+CHOSEN: Final[Mapping[Implementation, str]] = MappingProxyType(
+    {
+        Implementation.NATIVE: "C++",
+        Implementation.XLA: "plain XLA",
+        Implementation.GPU: "flash kernels in Pallas, pages written by XLA",
+        Implementation.GPU_INTERPRETED: "flash kernels in Pallas, interpreted",
+    }
+)
+"""What computes the operations of this package."""
 
 
 def paged_attention(
@@ -20,8 +35,7 @@ def paged_attention(
     *,
     scale: float,
     window: int = 0,
-    native: bool = False,
-    flash: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> Float[Array, "batch time heads head_dim"]:
     """Attend from each query token to the tokens at or before its position.
 
@@ -37,25 +51,20 @@ def paged_attention(
             the last. What comes out for the others means nothing; the native kernels and those for
             GPUs spend no time on it. None for no padding.
         window: how many tokens back a token sees, itself included; 0 for all.
-        native: by the native kernels, which must be there.
-        flash: by the kernels for GPUs, which compile for nothing else.
-
-    Raises:
-        ValueError: both `native` and `flash`.
+        implementation: see `CHOSEN`.
     """
-    if native and flash:
-        raise ValueError("attention: expected native kernels or those for GPUs, got both")
     arguments = (query, key_pages, value_pages, block_tables, positions, lengths)
-    if native:
+    if implementation is Implementation.NATIVE:
         return native_attention(*arguments, live, scale=scale, window=window)
-    if flash:
+    if implementation.is_gpu:
         # Imported here: Pallas would take a fifth of a second of every start on a CPU.
         from pantheon.engine.kernels.paged_attention.flash_decode import flash_decode
         from pantheon.engine.kernels.paged_attention.flash_prefill import flash_prefill
 
+        interpret = implementation.is_interpreted
         if query.shape[1] == 1:
-            return flash_decode(*arguments, scale=scale, window=window)
-        return flash_prefill(*arguments, live, scale=scale, window=window)
+            return flash_decode(*arguments, scale=scale, window=window, interpret=interpret)
+        return flash_prefill(*arguments, live, scale=scale, window=window, interpret=interpret)
     return online(*arguments, scale=scale, window=window)
 
 
@@ -67,7 +76,7 @@ def write_pages(
     pages: Int[Array, "batch time"],
     offsets: Int[Array, "batch time"],
     *,
-    native: bool = False,
+    implementation: Implementation = Implementation.XLA,
 ) -> tuple[
     Float[Array, "pages kv_heads page_size head_dim"],
     Float[Array, "pages kv_heads page_size head_dim"],
@@ -81,9 +90,9 @@ def write_pages(
         pages: page of each token; the number of pages, one past the last, for one that is not
             stored.
         offsets: index of each token inside its page.
-        native: by the native kernels, which must be there.
+        implementation: see `CHOSEN`.
     """
-    if native:
+    if implementation is Implementation.NATIVE:
         return native_write(key_pages, value_pages, keys, values, pages, offsets)
 
     def store(

@@ -1,8 +1,9 @@
-"""The operations on a GPU, in Pallas, where XLA makes more than one pass of them.
+"""The operations on a GPU, in Pallas.
 
-Arguments and results are those of the native kernels in `native.py`; computed in float32, kept in
-the type of what came in. No sum goes over more than one row, so that a row is the same in every
-batch.
+XLA makes more than one pass of most of them, and adds up a norm's squares in an order that the
+number of rows may change. Arguments and results are those of the native kernels in `native.py`;
+computed in float32, kept in the type of what came in. No sum goes over more than one row, so that a
+row is the same in every batch.
 """
 
 from __future__ import annotations
@@ -27,6 +28,49 @@ from pantheon.engine.kernels.pallas import (
 
 _SILU_COLUMNS = 1024
 _HEADS = 8
+
+
+def rms_norm(
+    x: Float[Array, "*tokens hidden"],
+    weight: Float[Array, " hidden"],
+    epsilon: float,
+    live: Int[Array, " bounds"] | None = None,
+    *,
+    interpret: bool = False,
+) -> Float[Array, "*tokens hidden"]:
+    """The root mean square norm over the last axis; a row a program.
+
+    Args:
+        live: with it the first two axes are those of the tokens; those between them and the last
+            are parts of a token.
+        interpret: see `launch`.
+    """
+    hidden = x.shape[-1]
+    tokens = math.prod(x.shape[:-1] if live is None else x.shape[:2])
+    count = math.prod(x.shape[:-1])
+    parts = count // tokens
+    columns = power_of_two(hidden)
+
+    def rms_norm_row(x: Ref, weight: Ref, live: Ref, normed: Ref) -> None:
+        row = pl.program_id(0)
+        column = span(0, columns)
+        has = column < hidden
+        found = _read(x.at[row, column], has & _is_live(live, row // parts))
+        factor = _read(weight.at[column], has)
+        scaled = _normed(found, factor, hidden, epsilon)
+        masked_store(normed.at[row, column], scaled.astype(normed.dtype), has)
+
+    rows = jax.ShapeDtypeStruct((count, hidden), x.dtype)  # type: ignore[no-untyped-call]
+    (normed,) = launch(
+        rms_norm_row,
+        (x.reshape(rows.shape), weight, _bounds(live, tokens)),
+        [rows],
+        grid=(count,),
+        warps=_warps(columns),
+        stages=1,
+        interpret=interpret,
+    )
+    return normed.reshape(x.shape)
 
 
 def add_rms_norm(
@@ -61,10 +105,8 @@ def add_rms_norm(
         added = _read(x.at[place], is_live) + _read(delta.at[place], is_live)
         kept = added.astype(total.dtype)
         masked_store(total.at[place], kept, has)
-        added = kept.astype(jnp.float32)
-        mean_square = jnp.sum(added * added) / hidden
         factor = _read(weight.at[column], has)
-        scaled = added * jax.lax.rsqrt(mean_square + epsilon) * factor
+        scaled = _normed(kept.astype(jnp.float32), factor, hidden, epsilon)
         masked_store(normed.at[place], scaled.astype(normed.dtype), has)
 
     rows = jax.ShapeDtypeStruct((tokens, hidden), x.dtype)  # type: ignore[no-untyped-call]
@@ -73,7 +115,7 @@ def add_rms_norm(
         (x.reshape(rows.shape), delta.reshape(rows.shape), weight, _bounds(live, tokens)),
         [rows, rows],
         grid=(tokens,),
-        warps=4 if columns <= 4096 else 8,
+        warps=_warps(columns),
         stages=1,
         interpret=interpret,
     )
@@ -186,6 +228,18 @@ def rotate(
         interpret=interpret,
     )
     return output.reshape(x.shape)
+
+
+def _normed(
+    row: Float[Array, " columns"], factor: Float[Array, " columns"], hidden: int, epsilon: float
+) -> Float[Array, " columns"]:
+    """A row, zeros past its end, through the norm."""
+    mean_square = jnp.sum(row * row) / hidden
+    return row * jax.lax.rsqrt(mean_square + epsilon) * factor
+
+
+def _warps(columns: int) -> int:
+    return 4 if columns <= 4096 else 8
 
 
 def _bounds(live: Int[Array, " bounds"] | None, tokens: int) -> Int[Array, " bounds"]:

@@ -1,0 +1,132 @@
+"""Whole steps of models compiled for an H200: do they fit, and are they replayed as graphs?
+
+They are the steps that the runner compiles, by the same functions, with the same donation and the
+same options, over arguments of which only shapes exist.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, use_abstract_mesh
+
+from bench.ahead_of_time import target
+from bench.ahead_of_time.compiled_steps import PREFILL, WholeStep
+from bench.ahead_of_time.step_models import StepModel
+from pantheon.engine.model import Architecture, ModelCache
+from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
+from pantheon.engine.model.registry import architecture_named
+from pantheon.engine.residency.thunks import launches
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.runner.adjustment import RowHistory
+from pantheon.engine.runner.arguments import StepArguments
+from pantheon.engine.runner.buckets import DECODE_BATCHES
+from pantheon.engine.runner.capacity import Capacity
+from pantheon.engine.runner.graphs import CudaGraphs, dumped_layers
+from pantheon.engine.runner.steps import DeviceState, decode_step, prefill_step, step_of_model
+
+STEPS: Final = (*(f"decode {batch}" for batch in DECODE_BATCHES), PREFILL)
+LARGEST_DECODE: Final = STEPS[-2]
+
+_ROWS: Final = DECODE_BATCHES[-1]
+_PAGE: Final = 64
+_CHECKPOINTS: Final = 16
+_GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
+
+
+def compiled_step(model: StepModel, step: str) -> WholeStep:
+    """Compile one of `STEPS`. XLA must know its tools; see `target.use_tools`."""
+    mesh = Mesh(np.array([target.device()]), ("device",))
+    sharding = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
+
+    def there(array: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
+
+    function, arguments = _step(model, step)
+    began = time.perf_counter()
+    # By it Triton and Pallas know the device.
+    with use_abstract_mesh(sharding.mesh.abstract_mesh), warnings.catch_warnings():
+        # From 0.11 on each lowering through Triton says that Mosaic GPU will replace it.
+        warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+        shapes = jax.tree.map(there, arguments)
+        lowered = jax.jit(function, donate_argnums=0).trace(*shapes).lower()
+    is_decode = step != PREFILL
+    options = CudaGraphs.options if is_decode else {}
+    with TemporaryDirectory() as folder:
+        compiled = lowered.compile({**options, "xla_dump_to": folder})
+        layers = dumped_layers(Path(folder), compiled)
+        (sequence,) = Path(folder).glob("*.thunk_sequence_after_thunk_passes.txt")
+        inside = launches(sequence.read_text(encoding="utf-8"))
+    memory = compiled.memory_analysis()
+    assert memory is not None, "XLA says what memory a step for a GPU takes"
+    return WholeStep(
+        model=model.name,
+        kind=model.kind,
+        step=step,
+        layers=model.config.layers,
+        of_layers=model.of_layers,
+        argument_bytes=memory.argument_size_in_bytes,
+        temporary_bytes=memory.temp_size_in_bytes,
+        result_bytes=memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        inside=sum(inside.values()),
+        outside=len(inside) - sum(inside.values()),
+        layers_captured=None if layers is None else len(layers.layers),
+        whole=layers is not None and layers.whole,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
+    """The function and what it is called with, of which shapes count."""
+    config, architecture = model.config, architecture_named(model.architecture)
+    capacity = Capacity(
+        rows=_ROWS,
+        pages=_ROWS * config.context_length // _PAGE,
+        page_size=_PAGE,
+        window=config.context_length,
+        checkpoints=_CHECKPOINTS if any(config.recurrent) else 0,
+    )
+    made = StepArguments(config, capacity, DECODE_BATCHES)
+    given: tuple[Any, ...]
+    function: Callable[..., Any]
+    if step == PREFILL:
+        function, given = prefill_step, made.prefill([0], 0, (0,), 0)
+    else:
+        batch = int(step.split()[1])
+        padding, nothing = [_ROWS] * batch, [None] * batch
+        given = made.decode(
+            padding, [0] * batch, [()] * batch, [_GREEDY] * batch, nothing, nothing, []
+        )
+        function = decode_step
+    state = jax.eval_shape(lambda: _state(model, architecture, capacity))
+    bound = step_of_model(architecture, config, _PAGE, function)
+    return bound, (state, model.parameters(), *given)
+
+
+def _state(model: StepModel, architecture: Architecture, capacity: Capacity) -> DeviceState:
+    """What the runner allocates."""
+    config, rows = model.config, capacity.rows + 1
+    kv = allocate(
+        config.attention_layers,
+        capacity.pages,
+        config.kv_heads,
+        capacity.page_size,
+        config.head_dim,
+        config.kv_dtype,
+    )
+    recurrent = allocate_recurrent(
+        architecture.recurrent_shapes(config), rows + capacity.checkpoints
+    )
+    history = RowHistory(
+        counts=jnp.zeros((rows, config.vocabulary), jnp.int32),
+        bias=jnp.zeros((rows, config.vocabulary), jnp.float32),
+    )
+    return DeviceState(ModelCache(kv, recurrent), jnp.zeros(rows, jnp.int32), history)
