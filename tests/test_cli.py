@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pantheon import build_info, cli
+from pantheon import app, build_info, cli
 from pantheon.engine.config import ModelOptions
 from pantheon.settings import Settings
 
@@ -92,6 +92,32 @@ def test_bad_flag_is_one_line_and_status_2(
     assert reason in error
     assert error.count("\n") == 1
     assert served == []
+
+
+def test_a_process_that_follows_serves_nothing(
+    served: list[Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """README, several hosts: `pantheon serve` of another process than 0. It ends with the first
+    one, and says why it cannot begin."""
+    for name, value in (("COORDINATOR", "host:7000"), ("PROCESSES", "2"), ("PROCESS", "1")):
+        monkeypatch.setenv(f"PANTHEON_{name}", value)
+    followed: list[int] = []
+
+    def follow(settings: Settings) -> str:
+        followed.append(settings.process)
+        if len(followed) > 1:
+            raise app.CannotStart("pantheon: nobody came")
+        return "the connection ended"
+
+    monkeypatch.setattr(app, "follow", follow)
+    for status, says in ((0, "process 1 ends: the connection ended"), (1, "nobody came")):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["serve"])
+        assert ended.value.code == status
+        assert capsys.readouterr().err == f"pantheon: {says}\n"
+    assert followed == [1, 1] and served == []
 
 
 def test_help_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pantheon import build_info
-from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.config import EngineConfig, HostOptions, ModelOptions
 from pantheon.engine.precision import Precision
 from pantheon.settings import Settings, SettingsError
 
@@ -68,6 +68,14 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PANTHEON_KV_MEMORY_SHARE", "nan"),
         ("PANTHEON_KV_MEMORY_SHARE", "half"),
         ("PN_SESSION_IDLE_TTL_MS", "0"),
+        ("PN_DIE_RESERVE_BYTES", "-1"),
+        ("PANTHEON_COORDINATOR", "host"),
+        ("PANTHEON_COORDINATOR", ":5000"),
+        ("PANTHEON_COORDINATOR", "host:0"),
+        ("PANTHEON_COORDINATOR", "host:65535"),
+        ("PANTHEON_COORDINATOR", "host:1e3"),
+        ("PANTHEON_PROCESSES", "0"),
+        ("PANTHEON_PROCESS", "1"),
         ("PN_SESSION_WATCH_GRACE_MS", "-1"),
         ("PANTHEON_MAX_WATCHES", "4097"),
         ("PANTHEON_MAX_WATCHES", "-1"),
@@ -167,6 +175,26 @@ def test_engine_config_has_the_numbers_of_sessions_and_models(tmp_path: Path) ->
     assert not config.session_cache
     assert config.unload_drain_s == 0.75
     assert (config.pressure_file, config.model_root) == (Path("/p"), tmp_path)
+
+
+def test_processes_of_several_hosts_meet_at_an_address() -> None:
+    """README, several hosts."""
+    environment = {
+        "PANTHEON_COORDINATOR": "10.0.0.1:7000",
+        "PANTHEON_PROCESSES": "3",
+        "PANTHEON_PROCESS": "2",
+        "PN_DIE_RESERVE_BYTES": "5",
+    }
+    config = Settings.from_environment(environment).engine_config()
+    assert config.hosts == HostOptions(("10.0.0.1", 7000), 3, 2)
+    assert config.die_reserve_bytes == 5
+    environment["PANTHEON_PROCESS"] = "3"
+    with pytest.raises(SettingsError, match="PANTHEON_PROCESS: expected a number below"):
+        Settings.from_environment(environment)
+    with pytest.raises(SettingsError, match="PANTHEON_COORDINATOR: expected HOST:PORT"):
+        Settings.from_environment({"PANTHEON_PROCESSES": "2"})
+    alone = {"PANTHEON_COORDINATOR": "[::1]:7000"}
+    assert Settings.from_environment(alone).engine_config().hosts is None
 
 
 def test_a_model_root_that_is_no_folder_stops_the_start() -> None:

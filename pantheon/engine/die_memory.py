@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,6 +11,8 @@ import jax
 
 from pantheon.engine.dies import Device, Die, find_dies
 from pantheon.engine.hosts import HostGroup
+
+_log = logging.getLogger(__name__)
 
 
 def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Die, ...]:
@@ -20,6 +23,8 @@ def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Di
         hosts: what knows of the memory of other hosts.
     """
     if jax.default_backend() == "cpu":
+        if hosts is not None:
+            _log.warning("NO ACCELERATOR IS VISIBLE: the processes that follow compute nothing")
         return ()
     return find_dies(jax.devices(), reserve_bytes, memory=None if hosts is None else hosts.memory)
 

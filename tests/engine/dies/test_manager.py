@@ -119,7 +119,7 @@ def test_what_is_needed_is_kept_free_until_it_is_held() -> None:
     assert binding.left_bytes() == 0
 
 
-_MEMORY = st.lists(st.integers(0, 100), min_size=1, max_size=5)
+_MEMORY = st.lists(st.integers(1, 100), min_size=1, max_size=5)
 _ORDINALS = st.none() | st.lists(st.integers(0, 5), max_size=4).map(tuple)
 _ACTS = st.lists(st.tuples(st.booleans(), _ORDINALS, st.integers(0, 60)), max_size=40)
 
