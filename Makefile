@@ -2,12 +2,14 @@
 # make test    everything that CI checks: check, fuzz, pytest
 # make wheel   a wheel with the native kernels in dist/, for machines without a compiler
 # make kernels the GPU kernels in an interpreter, and compiled for A100 and H200; needs no GPU
+# make gpu-check numbers of the GPU kernels on a machine that has one, in under 8 minutes
 # make clients other software's clients against the server; needs Node.js 20 or newer, with npm
 #
 # PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
 # WORKERS=4 runs the tests that start no server in so many processes (2 without it).
 # CXX=clang++ chooses the C++ compiler of the native kernels; without one they are left out.
 # KERNELS_PYTHON=python3.13 chooses the interpreter of `make kernels` (3.12 or newer).
+# KERNELS=FOLDER is its environment, which may outlive the checkout.
 # EXTRAS=cuda12 or EXTRAS=cuda13 installs the JAX plugin for NVIDIA GPUs.
 
 PYTHON ?= python3
@@ -35,18 +37,18 @@ RUN_STAMP := $(VENV)/.installed$(addprefix -,$(EXTRAS))
 TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
 BENCH_STAMP := $(VENV)/.installed-bench$(addprefix -,$(EXTRAS))
 CLIENTS := tests/clients
-KERNELS := .venv-kernels
-KERNELS_STAMP := $(KERNELS)/.installed
+KERNELS ?= .venv-kernels
+KERNELS_NEEDS := tests/kernels_gpu/environment.py
 # pyenv puts a python3.12 on the path that runs only where that version was chosen.
-KERNELS_PYTHON ?= $(shell for found in python3.12 \
-	$$(pyenv root 2>/dev/null)/versions/3.12*/bin/python3.12; do \
+KERNELS_PYTHON ?= $(shell for found in python3.12 python3.13 \
+	$$(pyenv root 2>/dev/null)/versions/3.1[23]*/bin/python3.1[23]; do \
 	$$found -c "" 2>/dev/null && echo $$found && break; done)
 CLIENTS_STAMP := $(CLIENTS)/node_modules/.installed
 
 NATIVE_SOURCES := $(wildcard native/*)
 NATIVE_STAMP := $(VENV)/.native
 
-.PHONY: run test clients kernels venv native wheel codegen check fuzz bench bench-parts parity clean
+.PHONY: run test clients kernels kernels-environment gpu-check venv native wheel codegen check fuzz bench bench-parts parity clean
 
 run: $(RUN_STAMP) $(NATIVE_STAMP)
 	@echo "== starting the server (the first start compiles the model, later ones do not)"
@@ -65,13 +67,17 @@ clients: $(TEST_STAMP) $(CLIENTS_STAMP)
 # Neither half needs a GPU, and JAX must not look for one.
 kernels: export JAX_PLATFORMS = cpu
 kernels: export JAX_SKIP_CUDA_CONSTRAINTS_CHECK = 1
-kernels: $(KERNELS_STAMP)
+kernels: kernels-environment
 	@echo "== kernels in Triton's interpreter"
 	@$(KERNELS)/bin/python -m pytest tests/kernels_gpu/interpreted $(PYTEST_ARGS)
 	@echo "== kernels as their compiler sees them"
 	@$(KERNELS)/bin/python -m pytest tests/kernels_gpu/compiled $(PYTEST_ARGS)
 	@echo "== kernels compiled for sm_80 and sm_90, decode steps for an H200"
 	@$(KERNELS)/bin/python -m bench.ahead_of_time
+
+# Whoever installed the extra cuda12 or cuda13 has what it needs.
+gpu-check: $(TEST_STAMP)
+	@$(BIN)/python -m bench.gpu_check
 
 venv: $(TEST_STAMP) $(NATIVE_STAMP)
 
@@ -148,14 +154,21 @@ $(NATIVE_STAMP): $(NATIVE_SOURCES) | $(RUN_STAMP)
 	@$(BIN)/python native/build.py || true
 	@touch $@
 
-$(KERNELS_STAMP): pyproject.toml setup.py
-	@echo "== making the environment $(KERNELS)"
+# The last thing that is written tells what it was made from: an environment without that is made
+# again. Pantheon itself is not installed, since the environment may belong to several checkouts.
+kernels-environment:
 	@$(or $(KERNELS_PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 12))' || \
 		{ echo "Python 3.12 or newer is needed: make kernels KERNELS_PYTHON=python3.13" >&2; exit 1; }
-	$(KERNELS_PYTHON) -m venv $(KERNELS)
-	@echo "== installing what compiles kernels (some hundred megabytes)"
-	$(KERNELS)/bin/python -m pip --disable-pip-version-check install -e '.[kernels]'
-	@touch $@
+	@key=$$($(KERNELS_PYTHON) $(KERNELS_NEEDS) --key) && test -e $(KERNELS)/.made-$$key || { \
+		echo "== making the environment $(KERNELS) (some hundred megabytes)" && \
+		{ test ! -e $(KERNELS) || test -e $(KERNELS)/pyvenv.cfg || \
+			{ echo "KERNELS=$(KERNELS) is there and is no environment" >&2; exit 1; }; } && \
+		rm -rf $(KERNELS) && \
+		$(KERNELS_PYTHON) -m venv $(KERNELS) && \
+		$(KERNELS_PYTHON) $(KERNELS_NEEDS) > $(KERNELS)/requirements.txt && \
+		$(KERNELS)/bin/python -m pip --disable-pip-version-check install \
+			-r $(KERNELS)/requirements.txt && \
+		touch $(KERNELS)/.made-$$key; }
 
 $(CLIENTS_STAMP): $(CLIENTS)/package.json
 	@echo "== installing the clients"

@@ -95,16 +95,45 @@ def start(settings: Settings) -> Application:
             "with the gunicorn.conf.py of the project"
         )
     config = settings.engine_config()
+    if config.hosts is not None and config.hosts.process:
+        raise CannotStart(
+            f"pantheon: process {config.hosts.process} of a server over several hosts follows and "
+            "serves nothing: start it by `pantheon serve`"
+        )
     # Imported here because they bring in JAX, which must not be alive before a fork.
     from pantheon.engine.accelerator import look_for_devices
     from pantheon.engine.programs import open_programs
 
     try:
+        group = None
+        if config.hosts is not None:
+            from pantheon.engine.hosts import lead_hosts
+
+            # Before anything asks for devices: those of other hosts would not be among them.
+            group = lead_hosts(config.hosts, config.build)
         look_for_devices(config.backend)
         programs = open_programs(config)
         from pantheon.engine.registry import build_engine
 
-        return Application(build_engine(config, programs), settings)
+        return Application(build_engine(config, programs, group), settings)
+    except EngineError as error:
+        raise CannotStart(f"pantheon: {error}") from error
+
+
+def follow(settings: Settings) -> str:
+    """Follow the first process of a server over several hosts; why that ended, in words.
+
+    Raises:
+        CannotStart: the processes do not meet.
+    """
+    config = settings.engine_config()
+    assert config.hosts is not None, "a process that follows has a number among several"
+    # Imported here because they bring in JAX.
+    from pantheon.engine.hosts import follow as follow_steps
+    from pantheon.engine.hosts import follow_hosts
+
+    try:
+        return follow_steps(follow_hosts(config.hosts, config.build))
     except EngineError as error:
         raise CannotStart(f"pantheon: {error}") from error
 

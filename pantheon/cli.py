@@ -38,7 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             settings = _settings(chosen)
         except (SettingsError, ValueError) as error:
             parser.exit(2, f"pantheon: {error}\n")
-        _Server(settings).run()
+        if settings.process:
+            try:
+                ended = app.follow(settings)
+            except app.CannotStart as error:
+                parser.exit(1, f"{error}\n")
+            parser.exit(0, f"pantheon: process {settings.process} ends: {ended}\n")
+        else:
+            _Server(settings).run()
     else:
         parser.print_help()
 

@@ -14,6 +14,15 @@ def host_name(text: str) -> str:
     return text
 
 
+def address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, with the port above it free as well."""
+    host, colon, port = text.rpartition(":")
+    number = int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
+    if not colon or not host or not 0 < number < 65535:
+        raise ValueError(f"expected HOST:PORT with a port from 1 to 65534, got {text!r}")
+    return host_name(host), number
+
+
 def share(text: str) -> float:
     """A number in (0, 1]."""
     rule = f"expected a number above 0 and at most 1, got {text!r}"

@@ -13,10 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from pantheon import build_info
-from pantheon.engine.config import EngineConfig, ModelOptions, Speculation, ToolGrammar
+from pantheon.engine.config import (
+    EngineConfig,
+    HostOptions,
+    ModelOptions,
+    Speculation,
+    ToolGrammar,
+)
 from pantheon.engine.precision import Precision
 from pantheon.model_options import bundled_models, integer, parse_models, switch
 from pantheon.setting_values import (
+    address,
     folder,
     host_name,
     one_worker,
@@ -33,6 +40,7 @@ _SPARE_THREADS: Final = 32
 """Threads for everything that neither decodes, waits nor watches."""
 
 _MAX_MODELS: Final = 64
+_MAX_PROCESSES: Final = 64
 _TOOL_GRAMMARS: Final = {
     None: ToolGrammar.REQUIRED,
     True: ToolGrammar.ALWAYS,
@@ -257,6 +265,14 @@ class Settings:
             "models that may be loaded at once; threads are sized for them at the start",
         ),
     )
+    die_reserve_bytes: int = _setting(
+        512 * _MIB,
+        Declaration(
+            "PN_DIE_RESERVE_BYTES",
+            integer(0, 2**50),
+            "memory of each die that no model may take",
+        ),
+    )
     model_root: Path | None = _setting(
         None,
         Declaration(
@@ -323,6 +339,32 @@ class Settings:
             "longest time that SIGTERM waits for running answers",
         ),
     )
+    coordinator: tuple[str, int] | None = _setting(
+        None,
+        Declaration(
+            "PANTHEON_COORDINATOR",
+            address,
+            "HOST:PORT where the first process of a server over several hosts meets the others; "
+            "the next port is used too",
+            shown_default="none",
+        ),
+    )
+    processes: int = _setting(
+        1,
+        Declaration(
+            "PANTHEON_PROCESSES",
+            integer(1, _MAX_PROCESSES),
+            "processes of a server over several hosts",
+        ),
+    )
+    process: int = _setting(
+        0,
+        Declaration(
+            "PANTHEON_PROCESS",
+            integer(0, _MAX_PROCESSES - 1),
+            "number of this process among them; 0 serves, the others follow it",
+        ),
+    )
     workers: int = _setting(
         1, Declaration("WEB_CONCURRENCY", one_worker, "gunicorn's workers; must be 1")
     )
@@ -331,8 +373,19 @@ class Settings:
         """Check what several settings say together.
 
         Raises:
-            SettingsError: more models are configured than may be loaded.
+            SettingsError: more models are configured than may be loaded, or the processes of a
+                server over several hosts are not told apart.
         """
+        if self.processes > 1 and self.coordinator is None:
+            raise SettingsError(
+                "PANTHEON_COORDINATOR: expected HOST:PORT where PANTHEON_PROCESSES is above 1, "
+                "got none"
+            )
+        if self.process >= self.processes:
+            raise SettingsError(
+                f"PANTHEON_PROCESS: expected a number below PANTHEON_PROCESSES, which is "
+                f"{self.processes}, got {self.process}"
+            )
         if self.max_models < len(self.served_models):
             raise SettingsError(
                 f"PANTHEON_MAX_MODELS: expected at least {len(self.served_models)}, as many as "
@@ -405,6 +458,10 @@ class Settings:
             session_cache=self.session_cache,
             unload_drain_s=self.unload_drain_ms / 1000,
             pressure_file=self.pressure_file,
+            die_reserve_bytes=self.die_reserve_bytes,
+            hosts=None
+            if self.coordinator is None or self.processes == 1
+            else HostOptions(self.coordinator, self.processes, self.process),
             model_root=self.model_root,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pantheon.engine.capacity import FEWEST_CHECKPOINTS, NotEnoughMemory
@@ -36,17 +36,28 @@ class MemoryNeed:
         steps: activations of the largest step, the matrices that are float32 meanwhile, and the
             rows' counts and biases.
         programs: see `PROGRAM_BYTES`.
+        largest: of the weights the largest tensor alone.
     """
 
     weights: int
     cache: int
     steps: int
     programs: int = PROGRAM_BYTES
+    largest: int = 0
 
     @property
     def total(self) -> int:
         """All of it."""
         return self.weights + self.cache + self.steps + self.programs
+
+    def on_each_die(self, dies: int) -> int:
+        """What each of so many dies takes at the least: as if all came out even."""
+        return (self.weights - self.largest + self.cache) // dies + self.steps
+
+    def beside_dies(self) -> MemoryNeed:
+        """What the host takes for a model on dies: what is read, a tensor at a time, and the
+        programs."""
+        return replace(self, weights=self.largest, cache=0, steps=0)
 
     def check(self, available: int) -> None:
         """Compare with the bytes that may be taken.
@@ -84,6 +95,7 @@ def memory_need(
     states = (2 + FEWEST_CHECKPOINTS) * config.state_values
     return MemoryNeed(
         weights=sum(sizes) + max(sizes, default=0),
+        largest=max(sizes, default=0),
         cache=window * config.kv_bytes_per_token + states * FLOAT32_BYTES,
         steps=_step_values(config) * FLOAT32_BYTES + _unpacked(file),
         programs=PROGRAM_BYTES + _large_layers(config) * LAYER_PROGRAM_BYTES,

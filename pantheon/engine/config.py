@@ -59,6 +59,22 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class HostOptions:
+    """One process among those of a server.
+
+    Attributes:
+        coordinator: host and port where the first process meets the others; the next port is for
+            what it tells them.
+        processes: how many there are, at least two.
+        process: the number of this one; 0 serves.
+    """
+
+    coordinator: tuple[str, int]
+    processes: int
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Everything the engine needs to know at its start.
 
@@ -91,6 +107,8 @@ class EngineConfig:
         session_cache: False keeps no session's KV (PANTHEON_SESSION_CACHE=0).
         unload_drain_s: most seconds that an unload waits for running generations.
         pressure_file: file that stands in for measured memory pressure; None measures only.
+        die_reserve_bytes: of each die's memory what models may not take (PN_DIE_RESERVE_BYTES).
+        hosts: this process among those of its server; None where it is alone.
         model_root: folder below which a model loaded at run time must lie; None allows any path.
     """
 
@@ -116,4 +134,6 @@ class EngineConfig:
     session_cache: bool = True
     unload_drain_s: float = 60.0
     pressure_file: Path | None = None
+    die_reserve_bytes: int = 512 << 20
+    hosts: HostOptions | None = None
     model_root: Path | None = None

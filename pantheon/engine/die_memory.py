@@ -1,26 +1,27 @@
-"""How much of each die's memory is in use, as its runtime states it."""
+"""The dies that the runtime states, and how much of their memory is in use."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 import jax
 
+from pantheon.engine.dies import Device, Die, find_dies
+from pantheon.engine.hosts import HostGroup
 
-class Device(Protocol):
-    """What is read of a JAX device."""
 
-    @property
-    def platform(self) -> str:
-        """`cpu` for the host itself."""
-        ...
+def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Die, ...]:
+    """The dies of this server: its devices that are no CPU; none where there is only that.
 
-    def memory_stats(self) -> Mapping[str, Any] | None:
-        """Bytes by kind; None where the platform keeps none."""
-        ...
+    Args:
+        reserve_bytes: see `find_dies`.
+        hosts: what knows of the memory of other hosts.
+    """
+    if jax.default_backend() == "cpu":
+        return ()
+    return find_dies(jax.devices(), reserve_bytes, memory=None if hosts is None else hosts.memory)
 
 
 def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], float]]:
@@ -31,7 +32,7 @@ def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], f
     Args:
         devices: None for those of this process.
     """
-    found: Sequence[Device] = jax.devices() if devices is None else devices
+    found: Sequence[Device] = jax.local_devices() if devices is None else devices
     return [partial(_used_share, device) for device in found if device.platform != "cpu"]
 
 

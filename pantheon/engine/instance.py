@@ -10,6 +10,7 @@ from pantheon.engine.answering import Answering, AnswerOptions
 from pantheon.engine.cache import Continued, continue_history
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import Constraint
+from pantheon.engine.dies import Binding
 from pantheon.engine.drafting import DraftCount, Drafting
 from pantheon.engine.errors import (
     ContextOverBudget,
@@ -71,6 +72,7 @@ class ModelInstance:
         answers: AnswerOptions,
         thinking_default: bool,
         speculates: bool,
+        binding: Binding | None = None,
     ) -> None:
         """Take over a compiled runner and the loop that runs it.
 
@@ -79,7 +81,9 @@ class ModelInstance:
             answers: what answers are held to.
             thinking_default: see `EngineConfig`.
             speculates: whether answers are decoded with drafts; see `Drafting`.
+            binding: its dies, which `close` gives back; None on the host.
         """
+        self._binding = binding
         self._speculates = speculates
         self._identity = identity
         self._speller = text.speller
@@ -98,6 +102,20 @@ class ModelInstance:
     def id(self) -> str:
         """The served name."""
         return self._identity.id
+
+    @property
+    def dies(self) -> tuple[int, ...]:
+        """See `ServedModel.dies`."""
+        return () if self._binding is None else self._binding.ordinals
+
+    @property
+    def load(self) -> int:
+        """See `ServedModel.load`."""
+        return self._loop.load
+
+    def holds_session(self, session_id: str) -> bool:
+        """See `ServedModel.holds_session`."""
+        return self._loop.sessions.find(session_id) is not None
 
     @property
     def idle(self) -> bool:
@@ -125,7 +143,7 @@ class ModelInstance:
         return ModelStatus(
             id=self._identity.id,
             path=self._identity.path,
-            dies=(),
+            dies=self.dies,
             vram_bytes=self._runner.held_bytes,
             max_sessions=self._identity.max_sessions,
             max_concurrent=served.rows,
@@ -206,6 +224,8 @@ class ModelInstance:
         self._loop.close()
         # At once, and not when the last stream of a client that stands still lets go of it.
         self._runner.close()
+        if self._binding is not None:
+            self._binding.release()
 
     def _served(self) -> Clamp:
         """Window and rows as memory allows them right now."""

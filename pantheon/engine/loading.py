@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 
 import jax
@@ -16,11 +17,10 @@ from pantheon.engine.answering import AnswerOptions
 from pantheon.engine.cache import PagePool, PrefixCache, ReferencePool, SessionTable
 from pantheon.engine.capacity import DEFAULT_SESSIONS, NotEnoughMemory, plan_capacity, plan_states
 from pantheon.engine.config import EngineConfig, ModelOptions, Speculation
-from pantheon.engine.die_memory import room_beside
 from pantheon.engine.draft_plan import plan_drafts
 from pantheon.engine.errors import LoadFailed, LoadFailure
 from pantheon.engine.gguf import GGUFError, GGUFFile
-from pantheon.engine.host_memory import host_memory
+from pantheon.engine.hosts import HostLost
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
 from pantheon.engine.memory import Level
@@ -32,12 +32,12 @@ from pantheon.engine.model import (
     implementation_for,
     native_missing,
     platform_of,
-    promised_bytes,
 )
-from pantheon.engine.model.read import FLOAT32_BYTES, held_bytes
+from pantheon.engine.model.read import FLOAT32_BYTES
 from pantheon.engine.model_path import check_is_file, served_name
 from pantheon.engine.model_text import read_text
-from pantheon.engine.runner import PREFILL_CHUNK, Runner, attention_pages, graphs_of
+from pantheon.engine.placing import Home, OnHost, bind_dies
+from pantheon.engine.runner import PREFILL_CHUNK, graphs_of
 from pantheon.engine.scheduler import Scheduler
 from pantheon.engine.session_blob import BlobTarget
 from pantheon.engine.session_transfer import SessionTransfer
@@ -70,21 +70,20 @@ def load_instance(
     Raises:
         LoadFailed: with its class. Its traceback refers to what was made until then.
     """
-    if options.dies is not None:
-        raise LoadFailed(
-            LoadFailure.NO_ACCELERATOR,
-            f"dies were named ({', '.join(map(str, options.dies)) or 'none'}), but this is a "
-            f"{config.backend} build with no dies visible; leave them out or run another build",
-        )
-    check_is_file(options.path)
     shared = shared or Shared.of(config)
+    if options.dies is not None:
+        shared.dies.check(options.dies)
+    check_is_file(options.path)
     if shared.ladder.level is Level.REFUSE:
         raise LoadFailed(
             LoadFailure.NO_CAPACITY,
             "the server is short of memory and loads no model now; retry later",
         )
     try:
-        return _load(options, config, check, shared)
+        with ExitStack() as undo:
+            instance = _load(options, config, check, shared, undo)
+            undo.pop_all()
+            return instance
     except (GGUFError, TokenizerError, TemplateError) as error:
         raise LoadFailed(
             # What a file holds may be part of the message, and of any length.
@@ -94,6 +93,10 @@ def load_instance(
     except OSError as error:
         raise LoadFailed(
             LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error.strerror}"
+        ) from error
+    except HostLost as error:
+        raise LoadFailed(
+            LoadFailure.OTHER, f"{served_name(options)} cannot be loaded: {error}"
         ) from error
     except NotEnoughMemory as error:
         raise LoadFailed(LoadFailure.NO_CAPACITY, str(error)) from error
@@ -109,8 +112,13 @@ def load_instance(
 
 
 def _load(
-    options: ModelOptions, config: EngineConfig, check: Callable[[], None], shared: Shared
+    options: ModelOptions,
+    config: EngineConfig,
+    check: Callable[[], None],
+    shared: Shared,
+    undo: ExitStack,
 ) -> ModelInstance:
+    """See `load_instance`; what `undo` is given has to be done where the load fails."""
     name = served_name(options)
     began = time.monotonic()
     programs, occasion = shared.programs, repr(options)
@@ -123,32 +131,45 @@ def _load(
     with GGUFFile(options.path) as file, ThreadPoolExecutor(1, "text") as reading:
         architecture = architecture_of(file)
         dimensions = architecture.read_config(file).within(options.ctx_cap)
-        implementation = _implementation(config, progress)
+        on_dies = len(shared.dies) > 0
+        platform = _platform(shared)
+        implementation = _implementation(config, platform, progress, on_dies=on_dies)
         native = implementation is Implementation.NATIVE
         if programs is not None:
             programs.foresee(occasion)
         dimensions = replace(
             dimensions, implementation=implementation, kv_dtype=config.precision.kv_dtype
         )
-        memory_need(
+        need = memory_need(
             file, dimensions, options.ctx_cap, quantize=options.quantize, native=native
-        ).check(_free_bytes(native))
+        )
+        home: Home = OnHost(native)
+        if on_dies:
+            home = bind_dies(shared.dies, name, options.dies, need, dimensions, shared.hosts)
+            undo.callback(home.release)
+        else:
+            need.check(home.free_bytes())
         # Beside the weights: most of those are read without the interpreter's lock.
         coming = reading.submit(read_text, file.metadata)
         version = known_version(
             file, None if programs is None else programs.folder, quantized=options.quantize
         )
+        home.open(options, config, dimensions, version)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
-        parameters = architecture.read_parameters(
-            WeightReader(
-                file,
-                quantize=options.quantize,
-                implementation=implementation,
-                precision=config.precision,
-            ),
-            dimensions,
-            lambda done, total: _report_layers(progress, done, total),
-        )
+        with home.reading():
+            parameters = architecture.read_parameters(
+                WeightReader(
+                    file,
+                    quantize=options.quantize,
+                    implementation=implementation,
+                    precision=config.precision,
+                    shards=home.shards,
+                ),
+                dimensions,
+                lambda done, total: _report_layers(progress, done, total),
+            )
+        home.has_read(parameters, progress)
+        home.opened()
         text = coming.result()
     tokenizer = text.tokenizer
     if tokenizer.fallback:
@@ -157,11 +178,11 @@ def _load(
     progress(f"tools are called in the dialect {dialect.name}")
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
-    memory = int(_free_bytes(native) * config.kv_memory_share)
+    memory, local = int(home.free_bytes() * config.kv_memory_share), home.local(dimensions)
     states = plan_states(
         rows=concurrent if config.batch_slots else 1,
         sessions=sessions if config.session_cache else 0,
-        state_bytes=dimensions.state_values * FLOAT32_BYTES,
+        state_bytes=local.state_values * FLOAT32_BYTES,
         memory=memory,
     )
     capacity = plan_capacity(
@@ -169,7 +190,7 @@ def _load(
         ctx_cap=options.ctx_cap,
         rows=states.rows,
         sessions=sessions if config.session_cache else 0,
-        bytes_per_token=dimensions.kv_bytes_per_token,
+        bytes_per_token=local.kv_bytes_per_token,
         memory=memory - states.bytes,
     )
     capacity = replace(capacity, checkpoints=states.checkpoints)
@@ -177,17 +198,15 @@ def _load(
         f"window {capacity.window} tokens, {capacity.rows} rows, "
         f"{capacity.pages * capacity.page_size} tokens of KV in all, in {dimensions.kv_dtype}"
     )
-    device = jax.devices()[0]
-    room = room_beside(device, held_bytes(parameters))
-    runner = Runner(
+    runner = home.runner(
         architecture,
         dimensions,
         parameters,
         capacity,
-        graphs=graphs_of(_platform()),
+        graphs=graphs_of(platform),
         batched=config.batch_slots,
-        pages=attention_pages(dimensions, capacity, device, room),
     )
+    home.hold(runner.held_by_device())
     runner.compile(progress, programs)
     if programs is not None:
         programs.remember(occasion, runner.program_keys)
@@ -219,7 +238,7 @@ def _load(
         table,
         queue_wait_s=config.queue_wait_s,
         speculation=draft_plan.speculation,
-        upkeep=PageUpkeep(runner),
+        upkeep=PageUpkeep(runner, lambda: home.hold(runner.held_by_device())),
         row_limit=lambda: (
             shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
         ),
@@ -258,7 +277,9 @@ def _load(
             ),
             thinking_default=config.thinking_default,
             speculates=draft_plan.speculation is not Speculation.NEVER,
+            binding=home.binding,
         )
+        home.serves(loop)
         progress(f"ready after {time.monotonic() - began:.1f} s")
     except BaseException:
         # Its thread would keep it alive.
@@ -267,19 +288,19 @@ def _load(
     return instance
 
 
-def _free_bytes(native: bool) -> int:
-    """Memory that nothing has and, where the native kernels are used, nothing was promised."""
-    return max(host_memory().available - (promised_bytes() if native else 0), 0)
-
-
-def _platform() -> str:
-    device = jax.devices()[0]
+def _platform(shared: Shared) -> str:
+    """That of the dies, where there are any, or of the default device."""
+    device = shared.dies.device or jax.devices()[0]
     return platform_of(device.platform, device.client.platform_version)
 
 
-def _implementation(config: EngineConfig, progress: Callable[[str], None]) -> Implementation:
+def _implementation(
+    config: EngineConfig, platform: str, progress: Callable[[str], None], *, on_dies: bool
+) -> Implementation:
     """What computes a model; where kernels are missing, a line that nobody overlooks."""
-    platform = _platform()
+    if on_dies and platform == "cpu":
+        # Devices that stand for dies: the native kernels know one device, which is the host.
+        return Implementation.XLA
     choice = implementation_for(platform, kernels=config.native, native_missing=native_missing)
     if not config.native:
         progress("PANTHEON_NATIVE=0: the native kernels are not used")

@@ -1,8 +1,10 @@
-"""Which names are taken, and by which model in which part of its life."""
+"""Which names are taken, and by which instances in which part of their life."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 
 from pantheon.engine.errors import (
     LoadFailed,
@@ -14,19 +16,46 @@ from pantheon.engine.errors import (
 from pantheon.engine.served_model import ServedModel
 
 
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """A place in the table, from the start of a load.
+
+    Attributes:
+        path: the file that is loaded.
+        dies: ordinals that were named; none where the engine chooses.
+        withdrawn: whether the name was unloaded meanwhile.
+    """
+
+    name: str
+    path: Path
+    dies: frozenset[int]
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instance:
+    """A served model and what it was loaded of."""
+
+    name: str
+    path: Path
+    model: ServedModel
+
+
 class ModelTable:
     """The models of a registry: a name is loading, live, leaving, or free.
+
+    A live name may have several instances, on dies of their own: replicas of one file.
 
     Safe from any thread. Its lock is held for look-ups alone, never while anything is waited for.
     """
 
     def __init__(self, limit: int) -> None:
-        """Start empty; at most `limit` names are taken at once."""
+        """Start empty; at most `limit` instances are held at once."""
         self._limit = limit
         self._lock = threading.Lock()
-        self._loading: set[str] = set()
-        self._live: dict[str, ServedModel] = {}
-        self._leaving: dict[str, ServedModel] = {}
+        self._loading: list[Reservation] = []
+        self._live: list[_Instance] = []
+        self._leaving: list[_Instance] = []
         self._sealed = False
 
     @property
@@ -35,31 +64,27 @@ class ModelTable:
         return self._sealed
 
     def live(self) -> tuple[ServedModel, ...]:
-        """The models that are served, in the order in which they became so."""
+        """The instances that are served, in the order in which they became so."""
         with self._lock:
-            return tuple(self._live.values())
+            return tuple(instance.model for instance in self._live)
 
     def held(self) -> tuple[ServedModel, ...]:
         """Those and the ones that are leaving."""
         with self._lock:
-            return (*self._live.values(), *self._leaving.values())
+            return tuple(instance.model for instance in (*self._live, *self._leaving))
 
-    def reserve(self, name: str) -> None:
-        """Take a free name for a model that will be loaded.
+    def reserve(self, name: str, path: Path, dies: tuple[int, ...] | None = None) -> Reservation:
+        """Take a place for an instance that will be loaded: of a free name, or a replica.
+
+        Args:
+            dies: ordinals that were named; without any there is no replica.
 
         Raises:
-            LoadFailed: the name is not free, or the table is full.
+            LoadFailed: the name is not free and this is no replica, or the table is full.
         """
         with self._lock:
-            for state, names in (
-                ("loaded", self._live),
-                ("being loaded", self._loading),
-                ("being unloaded", self._leaving),
-            ):
-                if name in names:
-                    raise LoadFailed(
-                        LoadFailure.CONFLICT, f"a model named {shown(name)} is already {state}"
-                    )
+            place = Reservation(name, path, frozenset(dies or ()))
+            self._check_free(place)
             # One that leaves counts: its last answers hold threads, and it holds its memory.
             taken = len(self._live) + len(self._loading) + len(self._leaving)
             if taken >= self._limit:
@@ -68,49 +93,62 @@ class ModelTable:
                     f"at most {self._limit} models may be loaded at once and {taken} are; unload "
                     "one first, or start with a larger PANTHEON_MAX_MODELS",
                 )
-            self._loading.add(name)
+            self._loading.append(place)
+            return place
 
-    def release(self, name: str) -> None:
-        """Free a reserved name whose model did not come."""
+    def release(self, place: Reservation) -> None:
+        """Free a place whose model did not come."""
         with self._lock:
-            self._loading.remove(name)
+            self._loading.remove(place)
 
-    def publish(self, name: str, model: ServedModel) -> None:
-        """Serve a model under its reserved name.
+    def publish(self, place: Reservation, model: ServedModel) -> None:
+        """Serve a model in its place.
 
         Raises:
-            ServerShuttingDown: the table is sealed; the name stays reserved.
+            ServerShuttingDown: the table is sealed; the place stays reserved.
+            LoadFailed: the name was unloaded meanwhile; likewise.
         """
         with self._lock:
             if self._sealed:
                 raise ServerShuttingDown("the server is shutting down and loads no model")
-            self._loading.remove(name)
-            self._live[name] = model
+            if place.withdrawn:
+                raise LoadFailed(
+                    LoadFailure.CONFLICT,
+                    f"{shown(place.name)} was unloaded while this replica was loaded",
+                )
+            self._loading.remove(place)
+            self._live.append(_Instance(place.name, place.path, model))
 
-    def withdraw(self, name: str) -> ServedModel:
-        """Stop serving a model; its name stays taken until `forget`.
+    def withdraw(self, name: str) -> tuple[ServedModel, ...]:
+        """Stop serving a name; it stays taken until `forget`. Its replicas that load never come.
+
+        Returns:
+            Every instance of it, at least one.
 
         Raises:
             UnloadFailed: it is not live.
         """
         with self._lock:
-            if name in self._leaving:
+            if any(instance.name == name for instance in self._leaving):
                 raise UnloadFailed(
                     UnloadFailure.CONFLICT, f"the model {shown(name)} is already being unloaded"
                 )
-            model = self._live.pop(name, None)
-            if model is None:
+            found = [instance for instance in self._live if instance.name == name]
+            if not found:
                 raise UnloadFailed(
                     UnloadFailure.NOT_LOADED,
                     f"no model named {shown(name)} is loaded (see /v1/models)",
                 )
-            self._leaving[name] = model
-            return model
+            self._live = [instance for instance in self._live if instance.name != name]
+            self._leaving += found
+            for place in self._loading:
+                place.withdrawn = place.withdrawn or place.name == name
+            return tuple(instance.model for instance in found)
 
     def forget(self, name: str) -> None:
         """Free the name of a model that has left."""
         with self._lock:
-            del self._leaving[name]
+            self._leaving = [instance for instance in self._leaving if instance.name != name]
 
     def seal(self) -> None:
         """Take in nothing new. Idempotent."""
@@ -121,6 +159,30 @@ class ModelTable:
         """Serve nothing any more. Idempotent."""
         with self._lock:
             self._live.clear()
+
+    def _check_free(self, place: Reservation) -> None:
+        """Refuse what is neither of a free name nor a replica apart from every other instance."""
+
+        def refuse(why: str) -> LoadFailed:
+            return LoadFailed(LoadFailure.CONFLICT, f"a model named {shown(place.name)} is {why}")
+
+        if any(instance.name == place.name for instance in self._leaving):
+            raise refuse("already being unloaded")
+        others = [
+            (instance.path, frozenset(instance.model.dies), "loaded")
+            for instance in self._live
+            if instance.name == place.name
+        ] + [
+            (other.path, other.dies, "being loaded")
+            for other in self._loading
+            if other.name == place.name
+        ]
+        for path, dies, state in others:
+            # Without dies named there is nothing that could be apart.
+            if not place.dies or not dies or place.dies & dies:
+                raise refuse(f"already {state}")
+            if path != place.path:
+                raise refuse(f"already {state} from another file; a replica is of the same one")
 
 
 def shown(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import traceback
 
 import jax
 
@@ -23,6 +24,16 @@ def reclaim_memory(*, programs: bool) -> None:
     # Exceptions, generators and JAX's own objects refer to each other in circles.
     gc.collect()
     _trim()
+
+
+def forget_frames(error: BaseException) -> None:
+    """Take off an error everything that refers to the frames it came through."""
+    chain: BaseException | None = error
+    while chain is not None:
+        traceback.clear_frames(chain.__traceback__)
+        following = chain.__cause__ or chain.__context__
+        chain.__traceback__ = chain.__cause__ = chain.__context__ = None
+        chain = following
 
 
 def _trim() -> None:

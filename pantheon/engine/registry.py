@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import jax
 
 from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.dies import DieManager
 from pantheon.engine.errors import (
     EngineError,
     LoadFailed,
@@ -23,11 +24,13 @@ from pantheon.engine.errors import (
     UnloadFailure,
 )
 from pantheon.engine.face import Completion, Watch
+from pantheon.engine.hosts import HostGroup
 from pantheon.engine.loading import load_instance
 from pantheon.engine.model_path import below_root, served_name
 from pantheon.engine.model_table import ModelTable, shown
 from pantheon.engine.programs import ProgramStore
-from pantheon.engine.reclaim import reclaim_memory
+from pantheon.engine.reclaim import forget_frames, reclaim_memory
+from pantheon.engine.replicas import Replicas
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.served_model import Loader, ServedModel
 from pantheon.engine.shared import Shared
@@ -54,17 +57,26 @@ class Registry:
         config: EngineConfig,
         loader: Loader | None = None,
         programs: ProgramStore | None = None,
+        dies: DieManager | None = None,
+        hosts: HostGroup | None = None,
     ) -> None:
         """Start with no model; `load_all` loads the configured ones.
 
         Args:
             loader: makes models of files; the real one when None.
             programs: what the real one need not compile; None keeps none.
+            dies: the dies that models may be put on; None for the accelerators of this process,
+                of which a CPU build has none.
+            hosts: the processes that follow this one, which `close` ends; None where it is alone.
         """
         self._config = config
         self._programs = programs
-        self._loader = loader or partial(load_instance, shared=Shared.of(config, programs))
+        shared = Shared.of(config, programs, dies, hosts)
+        self._hosts = hosts
+        self._dies = shared.dies
+        self._loader = loader or partial(load_instance, shared=shared)
         self._uploads = Uploads()
+        self._replicas = Replicas()
         self._table = ModelTable(config.max_models)
         self._closed = threading.Event()
 
@@ -83,7 +95,7 @@ class Registry:
             backend=self._config.backend,
             build=self._config.build,
             accelerator=jax.default_backend() != "cpu",
-            dies_visible=0,
+            dies_visible=len(self._dies),
         )
 
     def models(self) -> Sequence[ModelStatus]:
@@ -91,12 +103,13 @@ class Registry:
         return tuple(instance.status() for instance in self._table.live())
 
     def dies(self) -> Sequence[DieStatus]:
-        """See `Engine.dies`: no die manager holds any in a CPU build."""
-        return ()
+        """See `Engine.dies`."""
+        return self._dies.status()
 
     def submit(self, request: CompletionRequest) -> Completion:
         """See `Engine.submit`."""
-        return self._route(request.model).submit(request)
+        instances = self._route(request.model)
+        return self._replicas.choose(instances, request.session_id).submit(request)
 
     def load(self, options: ModelOptions) -> ModelStatus | None:
         """See `Engine.load`."""
@@ -107,10 +120,10 @@ class Registry:
 
     def unload(self, name: str) -> None:
         """See `Engine.unload`."""
-        instance = self._table.withdraw(name)
+        instances = self._table.withdraw(name)
         _log.info("%s: unloading", name)
         try:
-            self._retire(instance)
+            self._retire(instances)
         # The name must become free whatever happens, and the caller must hear of it.
         except Exception as error:
             _log.exception("%s could not be unloaded cleanly", name)
@@ -119,7 +132,7 @@ class Registry:
             ) from error
         finally:
             self._table.forget(name)
-            del instance
+            del instances
             # JAX's caches are left alone while a load traces: the next time will do.
             with self._uploads.turn_if_free() as free:
                 reclaim_memory(programs=free)
@@ -127,13 +140,14 @@ class Registry:
 
     def export_session(self, model: str | None, session_id: str) -> SessionSnapshot:
         """See `Engine.export_session`."""
-        return self._admitting(model).export_session(session_id)
+        return self._replicas.find(self._admitting(model), session_id).export_session(session_id)
 
     def restore_session(
         self, model: str | None, session_id: str, blob: bytes, tokens: Sequence[int]
     ) -> int:
         """See `Engine.restore_session`."""
-        return self._admitting(model).restore_session(session_id, blob, tokens)
+        instance = self._replicas.choose(self._admitting(model), session_id)
+        return instance.restore_session(session_id, blob, tokens)
 
     def largest_blob_bytes(self) -> int:
         """See `Engine.largest_blob_bytes`."""
@@ -141,16 +155,17 @@ class Registry:
 
     def release_session(self, model: str | None, session_id: str) -> None:
         """See `Engine.release_session`."""
-        self._named(model).release_session(session_id)
+        self._replicas.find(self._named(model), session_id).release_session(session_id)
 
     def watch_session(self, model: str | None, session_id: str) -> Watch:
         """See `Engine.watch_session`."""
-        return self._admitting(model).watch_session(session_id)
+        instance = self._replicas.choose(self._admitting(model), session_id)
+        return instance.watch_session(session_id)
 
     def prefill_rate(self, model: str | None) -> PrefillRate:
         """See `Engine.prefill_rate`."""
         try:
-            instance = self._named(model)
+            instance = self._named(model)[0]
         except ModelNotFound:
             return PrefillRate("")
         return PrefillRate(instance.id, instance.prefill_tokens_per_s)
@@ -177,20 +192,24 @@ class Registry:
             instance.close()
         if self._programs is not None:
             self._programs.close()
+        if self._hosts is not None:
+            self._hosts.close()
 
     def _load(self, options: ModelOptions) -> ServedModel:
         name = served_name(options)
-        self._table.reserve(name)
+        if options.dies is not None:
+            self._dies.check(options.dies)
+        place = self._table.reserve(name, options.path, options.dies)
         try:
             with self._uploads.turn():
                 instance = self._upload(name, options)
             try:
-                self._table.publish(name, instance)
-            except ServerShuttingDown:
+                self._table.publish(place, instance)
+            except (ServerShuttingDown, LoadFailed):
                 instance.close()
                 raise
         except BaseException:
-            self._table.release(name)
+            self._table.release(place)
             raise
         return instance
 
@@ -208,82 +227,83 @@ class Registry:
             failure = LoadFailed(
                 LoadFailure.OTHER, f"{shown(name)} cannot be loaded; the server's log says why"
             )
-            _forget_frames(error)
+            forget_frames(error)
         else:
             # What making it took beside what it holds: hundreds of megabytes.
             reclaim_memory(programs=False)
             return instance
         # The frames that an error came through hold the arrays that were made there.
-        _forget_frames(failure)
+        forget_frames(failure)
         reclaim_memory(programs=True)
         raise failure
 
-    def _retire(self, instance: ServedModel) -> None:
-        instance.drain(ModelNotFound(f"{shown(instance.id)} was unloaded"))
+    def _retire(self, instances: Sequence[ServedModel]) -> None:
+        """Let every instance of a name end what it runs, all in the same time, and close it."""
+        for instance in instances:
+            instance.drain(ModelNotFound(f"{shown(instance.id)} was unloaded"))
         deadline = time.monotonic() + self._config.unload_drain_s
-        while not instance.idle and time.monotonic() < deadline:
+        while not all(one.idle for one in instances) and time.monotonic() < deadline:
             if self._closed.wait(_IDLE_POLL_S):
                 break
-        instance.close()
+        with ExitStack() as closing:
+            # Each of them, whatever the others raise.
+            for instance in instances:
+                closing.callback(instance.close)
 
-    def _route(self, name: str | None) -> ServedModel:
-        """One model takes every name; several must be named exactly (reference, `model`)."""
+    def _route(self, name: str | None) -> Sequence[ServedModel]:
+        """The instances of a name; one name takes every request, of several each its own
+        (reference, `model`)."""
         if self._table.sealed:
             raise _shutting_down()
         served = self._table.live()
         if not served:
             raise NoModelsLoaded("no model is loaded")
-        if len(served) == 1:
-            return served[0]
-        for instance in served:
-            if instance.id == name:
-                return instance
-        raise ModelNotFound(
-            "model must name one of the loaded models (see /v1/models), "
-            f"got {'none' if name is None else shown(name)}"
-        )
+        if len({instance.id for instance in served}) == 1:
+            return served
+        found = [instance for instance in served if instance.id == name]
+        if not found:
+            raise ModelNotFound(
+                "model must name one of the loaded models (see /v1/models), "
+                f"got {'none' if name is None else shown(name)}"
+            )
+        return found
 
-    def _admitting(self, name: str | None) -> ServedModel:
+    def _admitting(self, name: str | None) -> Sequence[ServedModel]:
         if self._table.sealed:
             raise _shutting_down()
         return self._named(name)
 
-    def _named(self, name: str | None) -> ServedModel:
-        """The default model or the one of exactly that name (reference, session routes)."""
+    def _named(self, name: str | None) -> Sequence[ServedModel]:
+        """The instances of the default model or of exactly that name (reference, session
+        routes)."""
         served = self._table.live()
-        for instance in served:
-            if name is None or instance.id == name:
-                return instance
-        raise ModelNotFound(
-            f"no model named {shown(name)} is loaded (see /v1/models)"
-            if name is not None
-            else "no model is loaded"
-        )
+        wanted = served[0].id if name is None and served else name
+        found = [instance for instance in served if instance.id == wanted]
+        if not found:
+            raise ModelNotFound(
+                f"no model named {shown(name)} is loaded (see /v1/models)"
+                if name is not None
+                else "no model is loaded"
+            )
+        return found
 
 
 def _shutting_down() -> ServerShuttingDown:
     return ServerShuttingDown("the server is shutting down")
 
 
-def _forget_frames(error: BaseException) -> None:
-    """Take off an error everything that refers to the frames it came through."""
-    chain: BaseException | None = error
-    while chain is not None:
-        traceback.clear_frames(chain.__traceback__)
-        following = chain.__cause__ or chain.__context__
-        chain.__traceback__ = chain.__cause__ = chain.__context__ = None
-        chain = following
-
-
-def build_engine(config: EngineConfig, programs: ProgramStore | None = None) -> Registry:
+def build_engine(
+    config: EngineConfig, programs: ProgramStore | None = None, hosts: HostGroup | None = None
+) -> Registry:
     """Load the configured models.
 
     Args:
         programs: see `pantheon.engine.programs.open_programs`.
+        hosts: see `Registry`.
 
     Raises:
         LoadFailed: a model cannot be loaded.
     """
-    registry = Registry(config, programs=programs)
+    registry = Registry(config, programs=programs, hosts=hosts)
     registry.load_all()
     return registry

@@ -24,6 +24,20 @@ class ServedModel(Protocol):
         """The served name."""
         ...
 
+    @property
+    def dies(self) -> tuple[int, ...]:
+        """Ordinals of the dies that it is on; none on the host."""
+        ...
+
+    @property
+    def load(self) -> int:
+        """Requests that run or wait."""
+        ...
+
+    def holds_session(self, session_id: str) -> bool:
+        """Whether it has a live session of that id."""
+        ...
+
     def status(self) -> ModelStatus:
         """Its row."""
         ...

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pantheon.engine.config import EngineConfig
-from pantheon.engine.die_memory import die_readings
+from pantheon.engine.die_memory import accelerators, die_readings
+from pantheon.engine.dies import DieManager
 from pantheon.engine.host_memory import HostMemoryReader
+from pantheon.engine.hosts import HostGroup
 from pantheon.engine.memory import MemoryLadder
 from pantheon.engine.programs import ProgramStore
 from pantheon.engine.watches import WatchTable
@@ -20,15 +22,28 @@ class Shared:
         ladder: how much of their window and rows the models may use right now.
         watches: every watch that is held.
         programs: compiled programs of earlier starts; None keeps none.
+        dies: the process's dies and what is on them.
+        hosts: the processes that follow this one; None where it is alone.
     """
 
     ladder: MemoryLadder
     watches: WatchTable
     programs: ProgramStore | None = None
+    dies: DieManager = field(default_factory=DieManager)
+    hosts: HostGroup | None = None
 
     @staticmethod
-    def of(config: EngineConfig, programs: ProgramStore | None = None) -> Shared:
-        """Make them as configured."""
+    def of(
+        config: EngineConfig,
+        programs: ProgramStore | None = None,
+        dies: DieManager | None = None,
+        hosts: HostGroup | None = None,
+    ) -> Shared:
+        """Make them as configured.
+
+        Args:
+            dies: None for the accelerators of this process, as its runtime states them.
+        """
         return Shared(
             MemoryLadder(
                 [HostMemoryReader().used_share, *die_readings()],
@@ -36,4 +51,6 @@ class Shared:
             ),
             WatchTable(config.max_watches),
             programs,
+            DieManager(accelerators(config.die_reserve_bytes, hosts)) if dies is None else dies,
+            hosts,
         )

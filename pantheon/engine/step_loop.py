@@ -98,6 +98,7 @@ class StepLoop:
         self._jobs = Jobs()
         self._refusal: EngineError | None = None
         self._closing = False
+        self._abandoned = False
         self._last_read = 0.0
         self._thread = threading.Thread(target=self._run, name=f"engine {name}", daemon=True)
         self._thread.start()
@@ -110,6 +111,11 @@ class StepLoop:
     def idle(self) -> bool:
         """True when no generation runs or waits."""
         return not self._generations
+
+    @property
+    def load(self) -> int:
+        """Generations that run or wait."""
+        return len(self._generations)
 
     def submit(self, generation: Generation, session_id: str | None = None) -> None:
         """Queue a generation; its session is busy until its end.
@@ -170,12 +176,29 @@ class StepLoop:
             self._refusal = self._refusal or refusal
             self._refuse_waiting(self._refusal)
 
+    def abandon(self, refusal: EngineError) -> None:
+        """End every generation although a step that has begun may never end. Idempotent.
+
+        Nothing is waited for afterwards: the thread may stand in that step for ever.
+
+        Args:
+            refusal: what is raised to those who wait or come.
+        """
+        with self.lock:
+            self._abandoned = self._closing = True
+            self._refusal = self._refusal or refusal
+            self._refuse_waiting(self._refusal)
+            self._fail_running(Failed(str(refusal)))
+            self._jobs.give_up(refusal)
+            self.lock.notify()
+
     def close(self) -> None:
         """End every generation, session and the thread. Idempotent."""
         with self.lock:
             self._closing = True
             self.lock.notify()
-        self._thread.join()
+        if not self._abandoned:
+            self._thread.join()
 
     def _session(self, session_id: str, prompt_tokens: int) -> Session:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from pantheon.engine.runner import Runner
@@ -23,8 +24,14 @@ class Upkeep(Protocol):
 class PageUpkeep:
     """Brings pages of attention layers from host memory back to their die."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, moved: Callable[[], None]) -> None:
+        """Look after the pages of a runner.
+
+        Args:
+            moved: called when they may have come to the die.
+        """
         self._runner = runner
+        self._moved = moved
 
     @property
     def due_in_s(self) -> float | None:
@@ -34,3 +41,4 @@ class PageUpkeep:
     def run(self) -> None:
         """See `Upkeep`."""
         self._runner.bring_back()
+        self._moved()

@@ -15,6 +15,7 @@ from pantheon.engine import (
     PlatformStatus,
 )
 from pantheon.generated import models
+from pantheon.handlers.logical_model import as_one
 
 
 def health(platform: PlatformStatus) -> models.Health:
@@ -28,12 +29,14 @@ def health(platform: PlatformStatus) -> models.Health:
 
 
 def model_list(platform: PlatformStatus, instances: Sequence[ModelStatus]) -> models.ModelList:
-    """The body of `GET /v1/models`: one row per served name, that of its first instance."""
-    first = {status.id: status for status in reversed(instances)}
+    """The body of `GET /v1/models`: one row per served name, its replicas as one model."""
+    replicas: dict[str, list[ModelStatus]] = {}
+    for status in instances:
+        replicas.setdefault(status.id, []).append(status)
     return models.ModelList(
         backend=_backend(platform),
         build=platform.build,
-        data=[_model(first[name]) for name in dict.fromkeys(s.id for s in instances)],
+        data=[_model(as_one(of_name)) for of_name in replicas.values()],
     )
 
 

@@ -17,7 +17,7 @@ import jax
 import msgspec
 import pytest
 
-from pantheon.engine import AttentionStatus, PlatformStatus, loading
+from pantheon.engine import AttentionStatus, PlatformStatus, placing
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.events import Failed, Finished
 from pantheon.engine.instance import ModelInstance
@@ -119,21 +119,20 @@ def _loaded(
     clock, dies = _Clock(), list[_Die]()
 
     def pages(
-        config: ModelConfig, capacity: Capacity, device: jax.Device, budget: int
+        config: ModelConfig, capacity: Capacity, layout: jax.sharding.Sharding, budget: int
     ) -> AttentionPages:
         layer = capacity.pages * capacity.page_size * config.kv_bytes_per_token // _LAYERS
-        mesh = jax.sharding.Mesh([device], ("die",))
         memory = DeviceMemory(
             (capacity.pages, config.kv_heads, capacity.page_size, config.head_dim),
             jax.numpy.dtype(config.kv_dtype),
-            jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()),
+            layout,
             layers_that_fit * layer,
         )
         dies.append(_Die(memory, refused))
         layers = AttentionLayers(config.attention_layers, flash=True, clock=clock)
         return AttentionPages(layers, dies[0])
 
-    monkeypatch.setattr(loading, "attention_pages", pages)
+    monkeypatch.setattr(placing, "attention_pages", pages)
     options = ModelOptions(_FILE, name="tiny", ctx_cap=256, max_sessions=2)
     model = load_instance(options, _CONFIG)
     try:

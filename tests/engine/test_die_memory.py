@@ -1,12 +1,13 @@
 """Readings of die memory for the ladder (reference: `context_window` under memory pressure)."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from pantheon.engine.die_memory import die_readings
+from pantheon.engine.die_memory import die_readings, room_beside
 from pantheon.engine.memory import Level, MemoryLadder
 
 
@@ -39,3 +40,14 @@ def test_a_die_that_states_nothing_is_under_no_pressure(stats: Mapping[str, Any]
 
 def test_more_in_use_than_there_is_counts_as_all() -> None:
     assert die_readings([_Die("gpu", {"bytes_in_use": 7, "bytes_limit": 5})])[0]() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("stats", "room"),
+    [({"bytes_limit": 100, "bytes_in_use": 90}, 70), ({"bytes_limit": 20}, 0), (None, sys.maxsize)],
+)
+def test_what_a_die_can_ever_give_beside_the_weights(
+    stats: Mapping[str, Any] | None, room: int
+) -> None:
+    """Whatever else is there now may go."""
+    assert room_beside(_Die("gpu", stats), 30) == room

@@ -29,6 +29,7 @@ from pantheon.engine.errors import (
     UnloadFailure,
 )
 from pantheon.engine.face import Completion, Watch
+from pantheon.engine.model_table import Reservation
 from pantheon.engine.registry import Registry
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.snapshot import SessionSnapshot
@@ -50,6 +51,11 @@ class _Model:
         self.calls: list[object] = []
         self.largest_blob_bytes = len(name)
         self.prefill_tokens_per_s = 250.0
+        self.dies: tuple[int, ...] = ()
+        self.load = 0
+
+    def holds_session(self, session_id: str) -> bool:
+        return False
 
     def status(self) -> ModelStatus:
         return scripted_model(self.id)
@@ -509,9 +515,9 @@ def test_a_model_that_is_unloaded_before_its_row_is_read_has_none(loader: _Loade
     registry = _registry(loader)
     publish = registry._table.publish
 
-    def publish_and_lose(name: str, model: _Model) -> None:
-        publish(name, model)
-        registry.unload(name)
+    def publish_and_lose(place: Reservation, model: _Model) -> None:
+        publish(place, model)
+        registry.unload(place.name)
 
     registry._table.publish = publish_and_lose  # type: ignore[method-assign,assignment]
     assert registry.load(_options("a")) is None

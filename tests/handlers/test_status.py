@@ -106,7 +106,7 @@ def test_graphs_that_gave_up_are_told_of() -> None:
 def test_model_list_shows_each_name_once_in_order() -> None:
     instances = [MODEL, replace(MODEL, id="other"), replace(MODEL, max_sessions=9)]
     rows = model_list(PLATFORM, instances).data
-    assert [(row.id, row.max_sessions) for row in rows] == [("my-model", 4), ("other", 4)]
+    assert [(row.id, row.max_sessions) for row in rows] == [("my-model", 13), ("other", 4)]
 
 
 def test_attention_is_omitted_until_a_layer_was_reached() -> None:
@@ -205,3 +205,24 @@ def test_dies_are_the_example() -> None:
 def test_unknown_backend_is_never_shown() -> None:
     with pytest.raises(ValueError, match="quantum"):
         health(replace(PLATFORM, backend="quantum"))
+
+
+def test_replicas_are_one_model_to_a_client_and_rows_to_the_operator() -> None:
+    """`GET /v1/models`: one logical id per served name; the window a client may plan with is the
+    smallest (as for the router's list), and what is decoded and held at once the sum."""
+    served = replace(MODEL, graphs=GRAPHS)
+    other = replace(
+        served, dies=(4,), context_window=16_000, max_sessions=3, max_concurrent=2, attention=None
+    )
+    listed = as_json(model_list(PLATFORM, [served, other]))["data"]
+    assert len(listed) == 1
+    (row,) = listed
+    assert row["context_window"] == 16_000
+    assert row["max_sessions"] == served.max_sessions + 3
+    assert row["max_concurrent"] == served.max_concurrent + 2
+    alone = as_json(model_list(PLATFORM, [served]))["data"][0]
+    assert row["attention"] == alone["attention"]
+    twice = as_json(model_list(PLATFORM, [served, served]))["data"][0]
+    assert twice["attention"] == {key: 2 * value for key, value in alone["attention"].items()}
+    assert twice["graphs"] == {key: 2 * value for key, value in alone["graphs"].items()}
+    assert len(as_json(instance_list([served, other]))["data"]) == 2

@@ -16,6 +16,7 @@ from pantheon.engine.model.parameters import Parameters
 from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.registry import Architecture, architecture_of
 from pantheon.engine.model.row_independence import computes_rows_alike
+from pantheon.engine.model.sharding import Shards
 
 __all__ = [
     "Architecture",
@@ -24,6 +25,7 @@ __all__ = [
     "ModelCache",
     "ModelConfig",
     "Parameters",
+    "Shards",
     "WeightReader",
     "architecture_of",
     "best_tokens",

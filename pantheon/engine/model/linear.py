@@ -18,6 +18,7 @@ from pantheon.engine.kernels.packed_matmul import (
 )
 from pantheon.engine.model.gpu_products import gpu_product
 from pantheon.engine.model.packed import PackedMatrix, Weight, values_of
+from pantheon.engine.model.split import SplitMatrix, across_dies
 
 __all__ = ["PIECE_BYTES", "linear", "linears"]
 
@@ -33,6 +34,12 @@ def linear(
 
     See `linears` for `live` and `implementation`.
     """
+    if isinstance(weight, SplitMatrix):
+        return across_dies(
+            x,
+            weight,
+            lambda own: linear(own, weight.matrix, live, implementation=implementation),
+        )
     return linears(x, (weight,), live, implementation=implementation)[0]
 
 
@@ -60,10 +67,17 @@ def linears(
         if isinstance(weight, InterleavedMatrix):
             return next(found)
         if implementation.is_gpu:
-            return gpu_product(rows, weight, implementation)
-        return _in_xla(weight, rows)
+            return gpu_product(rows, _own(weight), implementation)
+        return _in_xla(_own(weight), rows)
 
     return tuple(one.reshape(*x.shape[:-1], one.shape[-1]) for one in map(made, weights))
+
+
+def _own(weight: Weight) -> Float[Array, "outputs inputs"] | PackedMatrix:
+    """A weight whose product is that of one die."""
+    if isinstance(weight, SplitMatrix | InterleavedMatrix):
+        raise ValueError(f"linears: expected matrices of one die, got {type(weight).__name__}")
+    return weight
 
 
 def _in_xla(

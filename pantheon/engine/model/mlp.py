@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -10,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from pantheon.engine.kernels import row_wise
 from pantheon.engine.kernels.implementation import Implementation
-from pantheon.engine.model.linear import linears
+from pantheon.engine.model.linear import linear, linears
 from pantheon.engine.model.packed import Weight
 
 
@@ -35,10 +34,9 @@ def swiglu(
         live: see `linears`.
         implementation: of the factors, see `row_wise.CHOSEN`.
     """
-    multiply = partial(linears, live=live, implementation=implementation)
-    gate, up = multiply(x, (parameters.gate, parameters.up))
+    gate, up = linears(x, (parameters.gate, parameters.up), live, implementation=implementation)
     inner = silu_product(gate, up, live, implementation=implementation)
-    return multiply(inner, (parameters.down,))[0]
+    return linear(inner, parameters.down, live, implementation=implementation)
 
 
 def silu_product(

@@ -18,6 +18,7 @@ from pantheon.engine.model.gpu_products import gpu_expert_product
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, silu_product, swiglu
 from pantheon.engine.model.packed import Stack, Weight, expert, values_of
+from pantheon.engine.model.split import added_up, own_experts
 
 _TILE: Final = 8
 """Tokens of one product with an expert's matrices: as many as XLA multiplies well on a CPU. The
@@ -29,7 +30,8 @@ class MoeParameters(NamedTuple):
 
     Attributes:
         router: a row an expert.
-        gate, up, down: those of `MlpParameters`, one of each an expert.
+        gate, up, down: those of `MlpParameters`, one of each an expert; over several dies those of
+            the die's own experts.
         shared: the expert that sees every token; None where there is none.
         shared_gate: how much of it each token takes.
     """
@@ -106,11 +108,17 @@ def _mixture(
     weights = weights / jnp.sum(weights, axis=-1, keepdims=True)
     # A token that is padding chooses an expert that does not exist.
     chosen = jnp.where(valid.reshape(-1, 1), chosen, config.experts)
+    held = parameters.gate.shape[0]
+    if held != config.experts:
+        # Nor do those of other dies, here.
+        chosen = own_experts(chosen, held)
     if implementation.is_gpu:
         results = _at_once(parameters, tokens, chosen, implementation, few=x.shape[1] == 1)
     else:
-        results = _through_experts(parameters, tokens, _group(chosen, config.experts), config.used)
+        results = _through_experts(parameters, tokens, _group(chosen, held), config.used)
     mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
+    if held != config.experts:
+        mixed = added_up(mixed)
     mixed = mixed.reshape(x.shape)
     if shared is None or parameters.shared_gate is None:
         return mixed

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from pantheon.engine.kernels.packed_matmul import InterleavedMatrix, taken_rows
 from pantheon.engine.model.dequantize import PackedType, dequantize
+from pantheon.engine.model.split import SplitMatrix, rows_across_dies
 from pantheon.engine.precision import Precision
 
 
@@ -69,9 +70,11 @@ def _register(kind: type[_MatrixT]) -> None:
 _register(PackedMatrix)
 _register(RawMatrix)
 
-Weight: TypeAlias = Float[Array, "_outputs _inputs"] | PackedMatrix | InterleavedMatrix
-"""A matrix: an array of float32, float16 or bfloat16, packed, or packed and interleaved for the
-native kernels."""
+Weight: TypeAlias = (
+    Float[Array, "_outputs _inputs"] | PackedMatrix | InterleavedMatrix | SplitMatrix
+)
+"""A matrix: an array of float32, float16 or bfloat16, packed, packed and interleaved for the native
+kernels, or divided among dies."""
 
 Stack: TypeAlias = Float[Array, "_experts _outputs _inputs"] | PackedMatrix
 """A stack of matrices."""
@@ -79,6 +82,8 @@ Stack: TypeAlias = Float[Array, "_experts _outputs _inputs"] | PackedMatrix
 
 def values_of(weight: Weight | Stack) -> Float[Array, "*stack outputs inputs"]:
     """The whole matrix, or stack, in float32."""
+    if isinstance(weight, SplitMatrix):
+        raise ValueError("values_of: expected a matrix that a die has whole, got part of one")
     if isinstance(weight, InterleavedMatrix):
         return taken_rows(weight, jnp.arange(weight.rows))
     if isinstance(weight, PackedMatrix):
@@ -88,6 +93,8 @@ def values_of(weight: Weight | Stack) -> Float[Array, "*stack outputs inputs"]:
 
 def rows_of(weight: Weight, rows: Int[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
     """Some rows in float32; nothing else is dequantised."""
+    if isinstance(weight, SplitMatrix):
+        return rows_across_dies(weight, rows, lambda own: rows_of(weight.matrix, own))
     if isinstance(weight, InterleavedMatrix):
         return taken_rows(weight, rows.reshape(-1)).reshape(*rows.shape, weight.columns)
     if isinstance(weight, PackedMatrix):

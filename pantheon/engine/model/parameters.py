@@ -18,6 +18,7 @@ from pantheon.engine.model.moe import MoeParameters
 from pantheon.engine.model.packed import Weight
 from pantheon.engine.model.read import WeightReader
 from pantheon.engine.model.read_rope import LONG_FACTORS, SHORT_FACTORS
+from pantheon.engine.model.sharding import Shards
 
 _FACTORS = "rope_freqs.weight"
 
@@ -66,7 +67,7 @@ def read_parameters(
     progress: Callable[[int, int], None],
     read_layer: ReadLayer,
 ) -> Parameters:
-    """Put every tensor on the default device, matrices as they are packed.
+    """Put every tensor on the reader's dies, or the default device, matrices as they are packed.
 
     Blocks past the model's own layers predict further tokens (`nextn_predict_layers`); they are
     left in the file.
@@ -79,26 +80,45 @@ def read_parameters(
             asks for.
     """
 
+    shards = reader.shards
+
     def read(index: int) -> LayerParameters:
-        layer = read_layer(reader, config, index)
+        layer = _placed(read_layer(reader, config, index), shards)
         progress(index + 1, config.layers)
         return layer
 
     rotary = _frequencies(reader, config)
     embedding = reader.weight("token_embd.weight", config.vocabulary, config.hidden, apart=True)
+    if shards is not None:
+        rotary, embedding = shards.whole(rotary), shards.vocabulary(embedding)
     tied = "output.weight" not in reader
+    output_norm = reader.vector("output_norm.weight", config.hidden)
+    head = embedding
+    if not tied:
+        head = reader.weight("output.weight", config.vocabulary, config.hidden, apart=True)
+        head = head if shards is None else shards.vocabulary(head)
     parameters = Parameters(
         embedding=embedding,
         layers=tuple(read(index) for index in range(config.layers)),
-        output_norm=reader.vector("output_norm.weight", config.hidden),
-        head=embedding
-        if tied
-        else reader.weight("output.weight", config.vocabulary, config.hidden, apart=True),
+        output_norm=output_norm if shards is None else shards.whole(output_norm),
+        head=head,
         frequencies=rotary,
     )
     _pass_over_predicting_blocks(reader, config)
     reader.check_all_read()
     return parameters._replace(memory=reader.memory())
+
+
+def _placed(layer: LayerParameters, shards: Shards | None) -> LayerParameters:
+    """A layer on its dies, before the next one is read."""
+    if shards is None:
+        return layer
+    return LayerParameters(
+        mixer_norm=shards.whole(layer.mixer_norm),
+        mixer=shards.mixer(layer.mixer),
+        feed_forward_norm=shards.whole(layer.feed_forward_norm),
+        feed_forward=shards.feed_forward(layer.feed_forward),
+    )
 
 
 def _pass_over_predicting_blocks(reader: WeightReader, config: ModelConfig) -> None:

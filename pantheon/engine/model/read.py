@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +41,7 @@ from pantheon.engine.model.packed import (
     check_parts,
     spans_of,
 )
+from pantheon.engine.model.sharding import Shards
 from pantheon.engine.model.weight_memory import WeightMemory
 from pantheon.engine.precision import Precision
 
@@ -79,6 +81,7 @@ class WeightReader:
         quantize: bool = False,
         implementation: Implementation = Implementation.XLA,
         precision: Precision = Precision.DEFAULT,
+        shards: Shards | None = None,
     ) -> None:
         """Read nothing yet.
 
@@ -86,8 +89,11 @@ class WeightReader:
             quantize: make INT8 of the matrices that `is_quantised` names.
             implementation: whose products matrices are laid out for.
             precision: in which kernels multiply them.
+            shards: the dies on which `read_parameters` puts what is read, layer by layer; None
+                leaves it on the default device.
         """
         self.file = file
+        self.shards = shards
         self._quantize = quantize
         self._implementation = implementation
         self._precision = precision
@@ -273,9 +279,24 @@ def held_size(info: TensorInfo, *, quantize: bool, native: bool) -> int:
 
 
 def held_bytes(tree: object) -> int:
-    """Bytes of the arrays of a tree; memory that several of them share counts once."""
+    """Bytes of the arrays of a tree; see `bytes_by_device`."""
+    return sum(bytes_by_device(tree).values())
+
+
+def bytes_by_device(tree: object) -> Counter[Any]:
+    """Bytes of the arrays of a tree on each device of this process; memory that several of them
+    share counts once."""
+    spans: dict[Any, list[tuple[int, int]]] = {}
+    for array in jax.tree.leaves(tree):
+        for shard in array.addressable_shards:
+            begin = shard.data.unsafe_buffer_pointer()
+            spans.setdefault(shard.device, []).append((begin, shard.data.nbytes))
+    return Counter({device: _covered(found) for device, found in spans.items()})
+
+
+def _covered(spans: list[tuple[int, int]]) -> int:
     total = end = 0
-    for begin, size in sorted((a.unsafe_buffer_pointer(), a.nbytes) for a in jax.tree.leaves(tree)):
+    for begin, size in sorted(spans):
         total += max(begin + size - max(begin, end), 0)
         end = max(end, begin + size)
     return total

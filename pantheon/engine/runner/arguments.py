@@ -27,7 +27,8 @@ from pantheon.engine.token_mask import TokenMask
 class _Kept:
     """Arrays on the device, as they were made the last time."""
 
-    def __init__(self) -> None:
+    def __init__(self, put: Callable[[Any], Any]) -> None:
+        self._put = put
         self._key: Any = None
         self._arrays: Any = None
 
@@ -38,7 +39,7 @@ class _Kept:
             key: all that it depends on; not None.
         """
         if key != self._key:
-            self._key, self._arrays = key, jax.device_put(make())
+            self._key, self._arrays = key, self._put(make())
         return self._arrays
 
 
@@ -48,12 +49,22 @@ class StepArguments:
     Used by one thread.
     """
 
-    def __init__(self, config: ModelConfig, capacity: Capacity, batches: tuple[int, ...]) -> None:
-        """Of a runner that decodes in these batches, rising."""
+    def __init__(
+        self,
+        config: ModelConfig,
+        capacity: Capacity,
+        batches: tuple[int, ...],
+        put: Callable[[Any], Any] = jax.device_put,
+    ) -> None:
+        """Of a runner that decodes in these batches, rising.
+
+        Args:
+            put: arrays of the host to the device, or to every die.
+        """
         self._config = config
         self._batches = batches
         self._capacity = capacity
-        self._rows, self._tables, self._nothing_fed, self._chosen = (_Kept() for _ in range(4))
+        self._rows, self._tables, self._nothing_fed, self._chosen = (_Kept(put) for _ in range(4))
 
     def _table(self, pages: Sequence[int]) -> Int[np.ndarray, " blocks"]:
         table = np.zeros(self._capacity.table_width, np.int32)

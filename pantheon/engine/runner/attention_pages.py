@@ -172,24 +172,36 @@ class AttentionPages:
 
 
 def attention_pages(
-    config: ModelConfig, capacity: Capacity, device: jax.Device, budget: int
+    config: ModelConfig, capacity: Capacity, layout: jax.sharding.Sharding, budget: int
 ) -> AttentionPages | None:
-    """What allocates the pages of a model; None where none of its layers runs flash kernels.
+    """What allocates the pages of a model; None where none of its layers runs flash kernels, or
+    where it is on several dies: all their pages are on them, or the model is not loaded.
 
     Args:
-        device: the die; pages of several are not placed by this.
+        layout: where the pages of a layer are.
         budget: see `DeviceMemory`.
     """
-    if not config.implementation.is_gpu:
+    if not config.implementation.is_gpu or len(layout.device_set) > 1:
         return None
+    return placed_pages(config, capacity, layout, budget)
+
+
+def placed_pages(
+    config: ModelConfig, capacity: Capacity, layout: jax.sharding.Sharding, budget: int
+) -> AttentionPages:
+    """The same for any implementation, on one die."""
     shape = (capacity.pages, config.kv_heads, capacity.page_size, config.head_dim)
-    # Of a mesh, even of one device: the type of an array says in which memory it is only then.
-    mesh = jax.sharding.Mesh(np.array([device]), ("die",))
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())  # type: ignore[no-untyped-call]
     return AttentionPages(
         AttentionLayers(config.attention_layers, flash=True, clock=time.monotonic),
-        DeviceMemory(shape, jnp.dtype(config.kv_dtype), sharding, budget),
+        DeviceMemory(shape, jnp.dtype(config.kv_dtype), layout, budget),
     )
+
+
+def on_one_die(device: jax.Device) -> jax.sharding.Sharding:
+    """The layout of pages that are on one device."""
+    # Of a mesh, even of one device: the type of an array says in which memory it is only then.
+    mesh = jax.sharding.Mesh(np.array([device]), ("die",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())  # type: ignore[no-untyped-call]
 
 
 def _delete(pages: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -14,15 +15,15 @@ import numpy as np
 from pantheon.engine.batches import holding
 from pantheon.engine.model import (
     Architecture,
-    ModelCache,
     ModelConfig,
     Parameters,
+    Shards,
     computes_rows_alike,
     stacked,
     stop_taking,
 )
-from pantheon.engine.model.kv_cache import KVCache, allocate, allocate_recurrent
-from pantheon.engine.model.read import held_bytes
+from pantheon.engine.model.kv_cache import KVCache
+from pantheon.engine.model.read import bytes_by_device
 from pantheon.engine.programs import ProgramStore
 from pantheon.engine.residency import (
     AttentionLayers,
@@ -32,12 +33,14 @@ from pantheon.engine.residency import (
     LayerKind,
 )
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner.adjustment import RowHistory, bias_vector
+from pantheon.engine.runner.adjustment import bias_vector
 from pantheon.engine.runner.arguments import StepArguments
 from pantheon.engine.runner.attention_pages import HOST_MEMORY, AttentionPages
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
+from pantheon.engine.runner.empty_state import planned_by_device, zeroed_state
 from pantheon.engine.runner.graphs import CapturedProgram, Graphs
+from pantheon.engine.runner.on_dies import Gives, OnDies
 from pantheon.engine.runner.sampled import Prefilled, Sampled
 from pantheon.engine.runner.step_programs import Step, StepPrograms
 from pantheon.engine.runner.steps import (
@@ -73,6 +76,7 @@ class Runner:
         capacity: Capacity,
         *,
         batches: tuple[int, ...] | None = None,
+        shards: Shards | None = None,
         graphs: Graphs | None = None,
         batched: bool = True,
         pages: AttentionPages | None = None,
@@ -81,25 +85,33 @@ class Runner:
 
         Args:
             batches: entries that decode steps are compiled for, rising; None for all that pay.
+            shards: the dies on which the parameters are; None for the default device.
             graphs: how decode steps are captured; None where there are no graphs.
             batched: whether the batch scheduler runs; else there is the one-user path.
-            pages: allocates the pages of a model that runs flash kernels; None where there are
-                none, and all memory is the host's.
+            pages: allocates the pages of a model that runs flash kernels on one die; None
+                allocates them with all else.
         """
         self._graphs = graphs
         self._batched = batched
         self._config = config
         self._capacity = capacity
         self._parameters = stacked(parameters, config)
-        self._weight_bytes = held_bytes(self._parameters)
         self._architecture = architecture
         self._pages = pages
         self.attention = (
-            AttentionLayers(config.attention_layers, flash=False, clock=time.monotonic)
+            AttentionLayers(
+                config.attention_layers, flash=config.implementation.is_gpu, clock=time.monotonic
+            )
             if pages is None
             else pages.layers
         )
         """Where the attention layers run."""
+        self._on_dies: OnDies | None = None
+        if shards is not None:
+            held = shards.plan.held(config)
+            shapes = jax.eval_shape(lambda: self._zeroed_state(held, None))
+            self._on_dies = OnDies(shards, shapes)
+        self._weight_bytes = bytes_by_device(self._parameters)
         self._state = self._empty_state()
         self.traces = 0
         """How often a step was traced. It must not grow after `compile`, but where pages came to
@@ -107,7 +119,8 @@ class Runner:
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
-        self._arguments = StepArguments(config, capacity, self.batches)
+        put = jax.device_put if self._on_dies is None else self._on_dies.put
+        self._arguments = StepArguments(config, capacity, self.batches, put)
         self._steps = StepPrograms("", None)
         self._store: ProgramStore | None = None
         self._compiled_for: list[bool] | None = None
@@ -115,9 +128,11 @@ class Runner:
     @property
     def held_bytes(self) -> int:
         """Bytes of all device arrays held. For any thread: a step may be taking the state over."""
-        arrays = jax.tree.leaves(self._state)
-        state = sum(int(array.nbytes) for array in arrays if not _on_host(array))
-        return self._weight_bytes + state
+        return sum(self.held_by_device().values())
+
+    def held_by_device(self) -> Counter[Any]:
+        """The same for each device of this process."""
+        return self._weight_bytes + planned_by_device(self._state)
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
@@ -151,33 +166,15 @@ class Runner:
             stop_taking()
 
     def _empty_state(self) -> DeviceState:
-        capacity, config = self._capacity, self._config
-        kv: KVCache
-        if self._pages is not None:
-            kv = self._pages.allocate()
-        else:
-            kv = allocate(
-                config.attention_layers,
-                capacity.pages,
-                config.kv_heads,
-                capacity.page_size,
-                config.head_dim,
-                config.kv_dtype,
-                native=config.native,
-                stacked=self._parameters.is_stacked,
-            )
-        rows = capacity.rows + 1
-        recurrent = allocate_recurrent(
-            self._architecture.recurrent_shapes(config),
-            rows + capacity.checkpoints,
-            native=config.native,
+        kv = None if self._pages is None else self._pages.allocate()
+        if self._on_dies is not None:
+            return self._on_dies.empty_state(kv)
+        return self._zeroed_state(self._config, kv)
+
+    def _zeroed_state(self, config: ModelConfig, kv: KVCache | None) -> DeviceState:
+        return zeroed_state(
+            self._architecture, config, self._capacity, kv, stacked=self._parameters.is_stacked
         )
-        cache = ModelCache(kv, recurrent)
-        history = RowHistory(
-            counts=_zeros((rows, config.vocabulary), np.int32),
-            bias=_zeros((rows, config.vocabulary), np.float32),
-        )
-        return DeviceState(cache, _zeros((rows,), np.int32), history)
 
     def compile(self, progress: Callable[[str], None], store: ProgramStore | None = None) -> None:
         """Compile every step, or load it from where an earlier start left it.
@@ -190,42 +187,64 @@ class Runner:
         self._store = store
         self._compiled_for = self._memory_kinds()
         prefill = self._arguments.prefill([0], 0, (0,), 0)
+        on_dies = self._on_dies
         number, page = np.int32(0), self._page_arrays(self.empty_page())
         bias = bias_vector((), self._config.vocabulary)
-        state = self._state
-        of_model = functools.partial(
-            step_of_model, self._architecture, self._config, self._capacity.page_size
-        )
+        of_model, state = self._of_model, self._state
 
         decoding = {_decode_name(batch) for batch in self.batches}
 
         def step(
-            name: str, function: Callable[..., Any], *arguments: Any, donates: bool = True
+            name: str,
+            function: Callable[..., Any],
+            *arguments: Any,
+            donates: bool = True,
+            gives: Gives = Gives.STATE,
         ) -> Step:
             first = name in ("prefill", _decode_name(self.batches[0]), "start row")
-            counted = self._counted(function)
-            return Step(name, counted, donates, (state, *arguments), first, name in decoding)
+            return Step(
+                name,
+                self._counted(function),
+                donates,
+                (state, *arguments),
+                needed_first=first,
+                replayed=name in decoding,
+                results=None if on_dies is None else on_dies.results(gives, state),
+            )
 
         steps = [
-            step("prefill", of_model(prefill_step), self._parameters, *prefill),
+            step(
+                "prefill",
+                of_model(prefill_step),
+                self._parameters,
+                *prefill,
+                gives=Gives.BOTH,
+            ),
             step("start row", start_row_step, number, bias),
             *(
-                step(_decode_name(batch), of_model(decode_step), *self._padding(batch))
+                step(
+                    _decode_name(batch),
+                    of_model(decode_step),
+                    *self._padding(batch),
+                    gives=Gives.BOTH,
+                )
                 for batch in self.batches
             ),
             step("copy page", copy_page_step, number, number),
-            step("read page", read_page_step, number, donates=False),
+            step("read page", read_page_step, number, donates=False, gives=Gives.VALUE),
             step("write page", write_page_step, number, page),
         ]
         if self._state.cache.recurrent:
-            recurrent = tuple(self.empty_recurrent_state())
+            recurrent = self._state_arrays(self.empty_recurrent_state())
             steps += [
                 step("copy state", copy_state_step, number, number, np.bool_(False)),
-                step("read state", read_state_step, number, donates=False),
+                step("read state", read_state_step, number, donates=False, gives=Gives.VALUE),
                 step("write state", write_state_step, number, recurrent),
             ]
-        scope = f"{self._architecture.name} {self._config} {self._capacity}"
-        self._steps = StepPrograms(scope, store, self._graphs)
+        devices = [] if on_dies is None else on_dies.devices
+        scope = f"{self._architecture.name} {self._config} {self._capacity} {devices}"
+        elsewhere = None if on_dies is None else on_dies.everywhere
+        self._steps = StepPrograms(scope, store, elsewhere=elsewhere, graphs=self._graphs)
         self._steps.compile(steps, progress)
 
     def _compile_if_moved(self) -> None:
@@ -274,6 +293,14 @@ class Runner:
             raise ValueError(f"{jax.default_backend()} does not say what memory a step takes")
         return int(analysis.temp_size_in_bytes)
 
+    def _of_model(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """A step of the model with the state as its first argument."""
+        on_dies, page_size = self._on_dies, self._capacity.page_size
+        if on_dies is None:
+            return step_of_model(self._architecture, self._config, page_size, step)
+        own = step_of_model(self._architecture, on_dies.local, page_size, step)
+        return on_dies.spread(own, self._parameters)
+
     def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
         def traced(*arguments: Any) -> Any:
@@ -316,9 +343,10 @@ class Runner:
             Arrays of (kv_heads, page_size, head_dim).
         """
         parts = self._steps["read page"](self._state, np.int32(page))
-        return [
+        found = [
             layer for part in map(np.asarray, parts) for layer in part.reshape(-1, *part.shape[-3:])
         ]
+        return found if self._on_dies is None else self._on_dies.page_of_model(found)
 
     def empty_page(self) -> list[np.ndarray]:
         """A page of zeros, as `read_page` gives it."""
@@ -333,6 +361,8 @@ class Runner:
 
     def _page_arrays(self, content: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """A page layer by layer as the arrays of pages have it."""
+        if self._on_dies is not None:
+            return tuple(self._on_dies.page_of_dies(content))
         if not self._parameters.is_stacked:
             return tuple(content)
         (pages,) = jax.tree.leaves(self._state.cache.kv)
@@ -341,16 +371,23 @@ class Runner:
     def read_state(self, slot: int) -> list[np.ndarray]:
         """Copy the recurrent state of a checkpoint to the host, layer by layer."""
         parts = self._steps["read state"](self._state, np.int32(self._checkpoint(slot)))
-        return [np.asarray(part) for part in parts]
+        found = [np.asarray(part) for part in parts]
+        return found if self._on_dies is None else self._on_dies.state_of_model(found)
 
     def empty_recurrent_state(self) -> list[np.ndarray]:
         """A state of zeros, as `read_state` gives it; of nothing without recurrent layers."""
-        return [np.zeros(slots.shape[1:], slots.dtype) for slots in self._state.cache.recurrent]
+        shapes = self._architecture.recurrent_shapes(self._config)
+        return [np.zeros(shape, np.float32) for shape in shapes]
+
+    def _state_arrays(self, content: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """A recurrent state layer by layer as the arrays of states have it."""
+        return tuple(content if self._on_dies is None else self._on_dies.state_of_dies(content))
 
     def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
         """Dispatch the write of a checkpoint, as `read_state` gives it."""
         number = np.int32(self._checkpoint(slot))
-        self._state = self._steps["write state"](self._state, number, tuple(content))
+        arrays = self._state_arrays(content)
+        self._state = self._steps["write state"](self._state, number, arrays)
 
     def prefill(
         self,
@@ -392,12 +429,6 @@ class Runner:
         step = self._steps[_decode_name(holding(len(rows), self.batches))]
         chosen, self._state = step(self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)
-
-
-def _zeros(shape: tuple[int, ...], dtype: type[np.number]) -> jax.Array:
-    """Zeros on the device, by no program that would have to be compiled first."""
-    array: jax.Array = jax.device_put(np.zeros(shape, dtype), may_alias=False)
-    return array
 
 
 def _layers_of(executable: Executable) -> CapturedLayers | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -36,6 +37,7 @@ class Step:
         needed_first: whether an answer begins with it. The others may still be on their way from
             the file when the first request comes.
         replayed: whether it is run as graphs where the platform has them.
+        results: layouts of what it gives, over the dies; None on one device.
     """
 
     name: str
@@ -44,21 +46,29 @@ class Step:
     arguments: tuple[Any, ...]
     needed_first: bool = False
     replayed: bool = False
+    results: Any = None
 
 
 class StepPrograms:
     """Compiled steps by name. Made and called by one thread."""
 
     def __init__(
-        self, scope: str, store: ProgramStore | None, graphs: Graphs | None = None
+        self,
+        scope: str,
+        store: ProgramStore | None,
+        *,
+        elsewhere: jax.sharding.Sharding | None = None,
+        graphs: Graphs | None = None,
     ) -> None:
         """No step is compiled yet.
 
         Args:
             scope: what the functions depend on beside their code and their arguments.
             store: where programs outlive the process; None compiles all of them.
+            elsewhere: for steps over dies the layout of arguments that come from the host.
             graphs: how steps are captured; None where there are no graphs.
         """
+        self._elsewhere = elsewhere
         self._scope = scope
         self._store = store
         self._graphs = graphs
@@ -92,7 +102,7 @@ class StepPrograms:
         options = compiler_options()
         if self._graphs is not None and step.replayed:
             options |= self._graphs.plain_options
-        return _Program(step, self._scope, self._store, options)
+        return _Program(step, self._scope, self._store, self._elsewhere, options)
 
     def _capture(
         self, step: Step, program: _Program, graphs: Graphs, progress: Callable[[str], None]
@@ -127,13 +137,15 @@ class _Program:
         step: Step,
         scope: str,
         store: ProgramStore | None,
+        elsewhere: jax.sharding.Sharding | None,
         options: Mapping[str, str | bool],
     ) -> None:
         self._options = dict(options)
         self._name = step.name
         # Only shapes are kept: a step may take gigabytes.
-        self.shapes = jax.tree.map(_shape, step.arguments)
-        self._jitted = jax.jit(step.function, donate_argnums=0 if step.donates else ())
+        self.shapes = jax.tree.map(partial(_shape, elsewhere), step.arguments)
+        layouts = {} if step.results is None else {"out_shardings": step.results}
+        self._jitted = jax.jit(step.function, donate_argnums=0 if step.donates else (), **layouts)
         self._store = store
         self._lowered: jax.stages.Lowered | None = None
         self._coming: Future[jax.stages.Compiled | None] | None = None
@@ -258,11 +270,14 @@ class _Capture:
         return f"layers-of-{self.key}"
 
 
-def _shape(array: Any) -> jax.ShapeDtypeStruct:
-    """What a program is compiled for; of arrays in host memory, that they are there."""
-    held = getattr(array, "sharding", None)
-    sharding = held if held is not None and held.memory_kind == HOST_MEMORY else None
-    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
+def _shape(elsewhere: jax.sharding.Sharding | None, array: Any) -> jax.ShapeDtypeStruct:
+    """What a program is compiled for: over dies where each array is, and of arrays in host memory
+    that they are there."""
+    layout = elsewhere
+    if isinstance(array, jax.Array):
+        on_host = array.sharding.memory_kind == HOST_MEMORY
+        layout = array.sharding if on_host or elsewhere is not None else None
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=layout)  # type: ignore[no-untyped-call]
 
 
 def _signature(shapes: Any) -> tuple[str, ...]:

@@ -1,0 +1,148 @@
+"""A runner that tells the followers what it is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pantheon.engine.hosts.group import HostGroup
+from pantheon.engine.hosts.messages import (
+    CopyPage,
+    Decode,
+    LoadState,
+    Prefill,
+    ReadPage,
+    ReadState,
+    Reset,
+    SaveState,
+    Start,
+    StartRow,
+    WritePage,
+    WriteState,
+)
+from pantheon.engine.model import Architecture, ModelConfig, Parameters, Shards
+from pantheon.engine.programs import ProgramStore
+from pantheon.engine.row_sampling import RowSampling
+from pantheon.engine.runner import Capacity, Runner, Sampled
+from pantheon.engine.runner.sampled import Prefilled
+from pantheon.engine.token_mask import TokenMask
+
+
+class LeadingRunner(Runner):
+    """See `Runner`. What is dispatched here is dispatched by every follower, in the same order.
+
+    Every method raises HostLost where one of them is gone.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        config: ModelConfig,
+        parameters: Parameters,
+        capacity: Capacity,
+        *,
+        shards: Shards,
+        hosts: HostGroup,
+        model: int,
+    ) -> None:
+        """Lead runners of a model that every follower has opened under this number."""
+        self._hosts = hosts
+        self._model = model
+        with hosts.telling(Start(model, capacity)):
+            super().__init__(architecture, config, parameters, capacity, shards=shards)
+
+    def compile(self, progress: Callable[[str], None], store: ProgramStore | None = None) -> None:
+        """See `Runner.compile`; every process compiles its own."""
+        super().compile(progress, None)
+        self._hosts.wait_ready(self._model)
+
+    def reset(self) -> None:
+        """See `Runner.reset`."""
+        with self._hosts.telling(Reset(self._model)):
+            super().reset()
+
+    def close(self) -> None:
+        """See `Runner.close`."""
+        self._hosts.forget(self._model)
+        # A step that waits for a host that is gone holds its arrays; to free them waits for it.
+        if self._hosts.lost is None:
+            super().close()
+
+    def start_row(self, row: int, sampling: RowSampling) -> None:
+        """See `Runner.start_row`."""
+        with self._hosts.telling(StartRow(self._model, row, sampling)):
+            super().start_row(row, sampling)
+
+    def copy_page(self, source: int, target: int) -> None:
+        """See `Runner.copy_page`."""
+        with self._hosts.telling(CopyPage(self._model, source, target)):
+            super().copy_page(source, target)
+
+    def load_state(self, row: int, slot: int | None) -> None:
+        """See `Runner.load_state`."""
+        with self._hosts.telling(LoadState(self._model, row, slot)):
+            super().load_state(row, slot)
+
+    def save_state(self, row: int, slot: int) -> None:
+        """See `Runner.save_state`."""
+        with self._hosts.telling(SaveState(self._model, row, slot)):
+            super().save_state(row, slot)
+
+    def read_page(self, page: int) -> list[np.ndarray]:
+        """See `Runner.read_page`."""
+        with self._hosts.telling(ReadPage(self._model, page)):
+            return super().read_page(page)
+
+    def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
+        """See `Runner.write_page`."""
+        with self._hosts.telling(WritePage(self._model, page, _bytes(content))):
+            super().write_page(page, content)
+
+    def read_state(self, slot: int) -> list[np.ndarray]:
+        """See `Runner.read_state`."""
+        with self._hosts.telling(ReadState(self._model, slot)):
+            return super().read_state(slot)
+
+    def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
+        """See `Runner.write_state`."""
+        with self._hosts.telling(WriteState(self._model, slot, _bytes(content))):
+            super().write_state(slot, content)
+
+    def prefill(
+        self, tokens: Sequence[int], start: int, pages: Sequence[int], row: int
+    ) -> Prefilled:
+        """See `Runner.prefill`."""
+        message = Prefill(self._model, tuple(tokens), start, tuple(pages), row)
+        with self._hosts.telling(message):
+            return super().prefill(tokens, start, pages, row)
+
+    def decode(
+        self,
+        rows: Sequence[int],
+        positions: Sequence[int],
+        pages: Sequence[Sequence[int]],
+        sampling: Sequence[RowSampling],
+        masks: Sequence[TokenMask | None] | None = None,
+        fed: Sequence[int | None] | None = None,
+        taken: Sequence[tuple[int, int]] = (),
+    ) -> Sampled:
+        """See `Runner.decode`."""
+        masks = [None] * len(rows) if masks is None else masks
+        fed = [None] * len(rows) if fed is None else fed
+        message = Decode(
+            self._model,
+            tuple(rows),
+            tuple(positions),
+            tuple(map(tuple, pages)),
+            tuple(sampling),
+            tuple(None if mask is None else mask.tobytes() for mask in masks),
+            tuple(fed),
+            tuple(taken),
+        )
+        with self._hosts.telling(message):
+            return super().decode(rows, positions, pages, sampling, masks, fed, taken)
+
+
+def _bytes(content: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    return tuple(np.ascontiguousarray(part).tobytes() for part in content)
