@@ -14,24 +14,21 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, use_abstract_mesh
 
 from bench.ahead_of_time import target
 from bench.ahead_of_time.compiled_steps import PREFILL, WholeStep
 from bench.ahead_of_time.step_models import StepModel
-from pantheon.engine.model import Architecture, ModelCache
-from pantheon.engine.model.kv_cache import allocate, allocate_recurrent
 from pantheon.engine.model.registry import architecture_named
 from pantheon.engine.residency.thunks import launches
 from pantheon.engine.row_sampling import RowSampling
-from pantheon.engine.runner.adjustment import RowHistory
 from pantheon.engine.runner.arguments import StepArguments
 from pantheon.engine.runner.buckets import DECODE_BATCHES
 from pantheon.engine.runner.capacity import Capacity
+from pantheon.engine.runner.empty_state import zeroed_state
 from pantheon.engine.runner.graphs import CudaGraphs, dumped_layers
-from pantheon.engine.runner.steps import DeviceState, decode_step, prefill_step, step_of_model
+from pantheon.engine.runner.steps import decode_step, prefill_step, step_of_model
 
 STEPS: Final = (*(f"decode {batch}" for batch in DECODE_BATCHES), PREFILL)
 LARGEST_DECODE: Final = STEPS[-2]
@@ -106,27 +103,8 @@ def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
             padding, [0] * batch, [()] * batch, [_GREEDY] * batch, nothing, nothing, []
         )
         function = decode_step
-    state = jax.eval_shape(lambda: _state(model, architecture, capacity))
+    state = jax.eval_shape(
+        lambda: zeroed_state(architecture, config, capacity, None, stacked=False)
+    )
     bound = step_of_model(architecture, config, _PAGE, function)
     return bound, (state, model.parameters(), *given)
-
-
-def _state(model: StepModel, architecture: Architecture, capacity: Capacity) -> DeviceState:
-    """What the runner allocates."""
-    config, rows = model.config, capacity.rows + 1
-    kv = allocate(
-        config.attention_layers,
-        capacity.pages,
-        config.kv_heads,
-        capacity.page_size,
-        config.head_dim,
-        config.kv_dtype,
-    )
-    recurrent = allocate_recurrent(
-        architecture.recurrent_shapes(config), rows + capacity.checkpoints
-    )
-    history = RowHistory(
-        counts=jnp.zeros((rows, config.vocabulary), jnp.int32),
-        bias=jnp.zeros((rows, config.vocabulary), jnp.float32),
-    )
-    return DeviceState(ModelCache(kv, recurrent), jnp.zeros(rows, jnp.int32), history)

@@ -64,7 +64,8 @@ def tiles_of(pairs: ExpertPairs, size: int) -> ExpertTiles:
     each = (pairs.counts + size - 1) // size
     ends = jnp.cumsum(each, dtype=jnp.int32)
     tile = jnp.arange(most_tiles(pairs.order.shape[0], experts, size), dtype=jnp.int32)
-    expert = jnp.searchsorted(ends, tile, side="right").astype(jnp.int32)
+    # By comparing with all: a search is a loop, which the host may have to drive.
+    expert = jnp.searchsorted(ends, tile, side="right", method="compare_all").astype(jnp.int32)
     # Tiles that are not needed are past the last expert, and have nothing.
     known = jnp.minimum(expert, experts - 1)
     passed = (tile - (ends - each)[known]) * size
