@@ -28,6 +28,9 @@ FEW_ROWS: Final = 8
 _TOP_EXPONENT: Final = 14
 """Of the largest number of a row in float16, which ends at 2^16."""
 
+_LEAST_EXPONENT: Final = -100
+"""Of what a row is divided by: 2 to more than 126 is no factor that float32 has."""
+
 _HIGHEST: Final = jax.lax.Precision.HIGHEST
 
 
@@ -82,10 +85,10 @@ def _in_float16(
 ) -> tuple[Float[Array, "rows inputs"], Int[Array, "rows 1"]]:
     """Rows divided by a power of two each, which is 2 to the exponents given.
 
-    A number is off by at most 1 / 2048 of itself, or 2^-39 of the largest of its row.
+    A number is off by at most 1 / 2048 of itself, or 2^-38 of the largest of its row, or 2^-124.
     """
     _, exponents = jnp.frexp(jnp.max(jnp.abs(rows), axis=1, keepdims=True))
-    exponents = exponents - _TOP_EXPONENT
+    exponents = jnp.maximum(exponents - _TOP_EXPONENT, _LEAST_EXPONENT)
     return jnp.ldexp(rows, -exponents).astype(jnp.float16), exponents
 
 
