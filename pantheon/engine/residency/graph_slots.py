@@ -75,6 +75,7 @@ class GraphSlots:
         read: Callable[[Executable], CapturedLayers | None],
         *,
         batched: bool,
+        earlier: tuple[int, int] = (0, 0),
     ) -> None:
         """Nothing is read before it is asked for.
 
@@ -83,7 +84,9 @@ class GraphSlots:
             steps: the decode steps.
             read: which layers an executable runs as graphs; None where that can't be told.
             batched: whether the batch scheduler runs; else there is the one-user path.
+            earlier: captures and failures of steps that were compiled anew since.
         """
+        self._earlier = earlier
         self._kinds = tuple(kinds)
         self._steps = tuple(steps)
         self._read = read
@@ -101,8 +104,8 @@ class GraphSlots:
             of_class.setdefault(slot_class, Counter())[state] += 1
         return GraphStatus(
             counts=_counts(Counter(found.values())),
-            captures=sum(step.captures for step in self._steps),
-            capture_failures=sum(step.failures for step in self._steps),
+            captures=self._earlier[0] + sum(step.captures for step in self._steps),
+            capture_failures=self._earlier[1] + sum(step.failures for step in self._steps),
             classes={one: _counts(of_class[one]) for one in SlotClass if one in of_class},
         )
 

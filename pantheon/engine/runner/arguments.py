@@ -114,6 +114,12 @@ class StepArguments:
             self._choice(sampling, positions, masks, batch),
         )
 
+    def padding(self, batch: int) -> tuple[Any, ...]:
+        """Arguments of a decode step of so many entries, all of them padding."""
+        rows, greedy = [self._capacity.rows] * batch, [RowSampling(0, 1, 0, 0)] * batch
+        nothing = [None] * batch
+        return self.decode(rows, [0] * batch, [()] * batch, greedy, nothing, nothing, [])
+
     def _padded_rows(self, rows: Sequence[int], batch: int) -> Int[np.ndarray, " batch"]:
         padded = np.full(batch, self._capacity.rows, np.int32)
         padded[: len(rows)] = rows

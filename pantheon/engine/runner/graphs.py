@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +16,14 @@ from typing import Any, Final, Protocol, runtime_checkable
 import jax
 from jax.errors import JaxRuntimeError
 
+from pantheon.engine.model import ModelConfig
 from pantheon.engine.residency import (
     CapturedLayers,
+    CapturedStep,
     CaptureFailed,
     Executable,
+    GraphSlots,
+    LayerKind,
     captured_layers,
 )
 
@@ -130,6 +134,26 @@ def graphs_of(platform: str) -> Graphs | None:
         platform: see `pantheon.engine.model.platform_of`.
     """
     return CudaGraphs() if platform == "cuda" else None
+
+
+def graph_slots(
+    config: ModelConfig,
+    captured: Iterable[CapturedStep],
+    *,
+    batched: bool,
+    earlier: tuple[int, int],
+) -> GraphSlots:
+    """The slots of a model whose decode steps are captured.
+
+    Args:
+        batched, earlier: see `GraphSlots`.
+    """
+    kinds = [LayerKind.RECURRENT if one else LayerKind.ATTENTION for one in config.recurrent]
+    return GraphSlots(kinds, list(captured), _layers_of, batched=batched, earlier=earlier)
+
+
+def _layers_of(executable: Executable) -> CapturedLayers | None:
+    return executable.layers if isinstance(executable, CapturedProgram) else None
 
 
 def dumped_layers(folder: Path, compiled: jax.stages.Compiled) -> CapturedLayers | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 from collections import Counter
@@ -25,13 +24,7 @@ from pantheon.engine.model import (
 from pantheon.engine.model.kv_cache import KVCache
 from pantheon.engine.model.read import bytes_by_device
 from pantheon.engine.programs import ProgramStore
-from pantheon.engine.residency import (
-    AttentionLayers,
-    CapturedLayers,
-    Executable,
-    GraphSlots,
-    LayerKind,
-)
+from pantheon.engine.residency import AttentionLayers, GraphSlots
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.adjustment import bias_vector
 from pantheon.engine.runner.arguments import StepArguments
@@ -39,23 +32,13 @@ from pantheon.engine.runner.attention_pages import HOST_MEMORY, AttentionPages
 from pantheon.engine.runner.buckets import decode_batches
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.empty_state import planned_by_device, zeroed_state
-from pantheon.engine.runner.graphs import CapturedProgram, Graphs
-from pantheon.engine.runner.on_dies import Gives, OnDies
+from pantheon.engine.runner.graphs import Graphs, graph_slots
+from pantheon.engine.runner.host_layout import HostLayout
+from pantheon.engine.runner.model_steps import ModelSteps, decode_name
+from pantheon.engine.runner.on_dies import OnDies
 from pantheon.engine.runner.sampled import Prefilled, Sampled
-from pantheon.engine.runner.step_programs import Step, StepPrograms
-from pantheon.engine.runner.steps import (
-    DeviceState,
-    copy_page_step,
-    copy_state_step,
-    decode_step,
-    prefill_step,
-    read_page_step,
-    read_state_step,
-    start_row_step,
-    step_of_model,
-    write_page_step,
-    write_state_step,
-)
+from pantheon.engine.runner.step_programs import StepPrograms
+from pantheon.engine.runner.steps import DeviceState
 from pantheon.engine.token_mask import TokenMask
 
 _log: Final = logging.getLogger(__name__)
@@ -113,17 +96,25 @@ class Runner:
             self._on_dies = OnDies(shards, shapes)
         self._weight_bytes = bytes_by_device(self._parameters)
         self._state = self._empty_state()
-        self.traces = 0
-        """How often a step was traced. It must not grow after `compile`, but where pages came to
-        the die or left it."""
         alike = computes_rows_alike(config, parameters)
         self.batches = batches or decode_batches(capacity.rows, alike=alike)
         """Entries of a decode step: one takes as long as the next of these sizes, rising."""
         put = jax.device_put if self._on_dies is None else self._on_dies.put
         self._arguments = StepArguments(config, capacity, self.batches, put)
+        self._host = HostLayout(architecture, config, capacity, self._on_dies)
+        self._listed = ModelSteps(
+            architecture, config, capacity, self._on_dies, self._arguments, self._host
+        )
         self._steps = StepPrograms("", None)
+        self._captured_before = (0, 0)
         self._store: ProgramStore | None = None
         self._compiled_for: list[bool] | None = None
+
+    @property
+    def traces(self) -> int:
+        """How often a step was traced. It must not grow after `compile`, but where pages came to
+        the die or left it."""
+        return self._listed.traces
 
     @property
     def held_bytes(self) -> int:
@@ -186,66 +177,16 @@ class Runner:
         """
         self._store = store
         self._compiled_for = self._memory_kinds()
-        prefill = self._arguments.prefill([0], 0, (0,), 0)
-        on_dies = self._on_dies
-        number, page = np.int32(0), self._page_arrays(self.empty_page())
-        bias = bias_vector((), self._config.vocabulary)
-        of_model, state = self._of_model, self._state
-
-        decoding = {_decode_name(batch) for batch in self.batches}
-
-        def step(
-            name: str,
-            function: Callable[..., Any],
-            *arguments: Any,
-            donates: bool = True,
-            gives: Gives = Gives.STATE,
-        ) -> Step:
-            first = name in ("prefill", _decode_name(self.batches[0]), "start row")
-            return Step(
-                name,
-                self._counted(function),
-                donates,
-                (state, *arguments),
-                needed_first=first,
-                replayed=name in decoding,
-                results=None if on_dies is None else on_dies.results(gives, state),
-            )
-
-        steps = [
-            step(
-                "prefill",
-                of_model(prefill_step),
-                self._parameters,
-                *prefill,
-                gives=Gives.BOTH,
-            ),
-            step("start row", start_row_step, number, bias),
-            *(
-                step(
-                    _decode_name(batch),
-                    of_model(decode_step),
-                    *self._padding(batch),
-                    gives=Gives.BOTH,
-                )
-                for batch in self.batches
-            ),
-            step("copy page", copy_page_step, number, number),
-            step("read page", read_page_step, number, donates=False, gives=Gives.VALUE),
-            step("write page", write_page_step, number, page),
-        ]
-        if self._state.cache.recurrent:
-            recurrent = self._state_arrays(self.empty_recurrent_state())
-            steps += [
-                step("copy state", copy_state_step, number, number, np.bool_(False)),
-                step("read state", read_state_step, number, donates=False, gives=Gives.VALUE),
-                step("write state", write_state_step, number, recurrent),
-            ]
-        devices = [] if on_dies is None else on_dies.devices
-        scope = f"{self._architecture.name} {self._config} {self._capacity} {devices}"
-        elsewhere = None if on_dies is None else on_dies.everywhere
-        self._steps = StepPrograms(scope, store, elsewhere=elsewhere, graphs=self._graphs)
-        self._steps.compile(steps, progress)
+        elsewhere = None if self._on_dies is None else self._on_dies.everywhere
+        past, replaced = self._captured_before, self._steps.captured.values()
+        self._captured_before = (
+            past[0] + sum(step.captures for step in replaced),
+            past[1] + sum(step.failures for step in replaced),
+        )
+        self._steps = StepPrograms(
+            self._listed.scope, store, elsewhere=elsewhere, graphs=self._graphs
+        )
+        self._steps.compile(self._listed.all(self._state, self._parameters, self.batches), progress)
 
     def _compile_if_moved(self) -> None:
         """A compiled step knows in which memory its arguments are."""
@@ -266,21 +207,12 @@ class Runner:
         """Which layers of the decode steps run as graphs; None where there are none."""
         if self._graphs is None:
             return None
-        return GraphSlots(
-            [LayerKind.RECURRENT if one else LayerKind.ATTENTION for one in self._config.recurrent],
-            list(self._steps.captured.values()),
-            _layers_of,
+        return graph_slots(
+            self._config,
+            self._steps.captured.values(),
             batched=self._batched,
+            earlier=self._captured_before,
         )
-
-    def _padding(self, batch: int) -> tuple[Any, ...]:
-        """Arguments of a decode step of so many entries, all of them padding."""
-        padding = [self._capacity.rows] * batch
-        greedy = [RowSampling(0, 1, 0, 0)] * batch
-        arguments = self._arguments.decode(
-            padding, [0] * batch, [()] * batch, greedy, [None] * batch, [None] * batch, []
-        )
-        return self._parameters, *arguments
 
     def temporary_bytes(self, step: str) -> int:
         """Bytes that a compiled step takes beside its arguments and results, as XLA plans it.
@@ -292,22 +224,6 @@ class Runner:
         if analysis is None:
             raise ValueError(f"{jax.default_backend()} does not say what memory a step takes")
         return int(analysis.temp_size_in_bytes)
-
-    def _of_model(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """A step of the model with the state as its first argument."""
-        on_dies, page_size = self._on_dies, self._capacity.page_size
-        if on_dies is None:
-            return step_of_model(self._architecture, self._config, page_size, step)
-        own = step_of_model(self._architecture, on_dies.local, page_size, step)
-        return on_dies.spread(own, self._parameters)
-
-    def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(step)
-        def traced(*arguments: Any) -> Any:
-            self.traces += 1
-            return step(*arguments)
-
-        return traced
 
     def start_row(self, row: int, sampling: RowSampling) -> None:
         """Prepare a row for a new sequence. Before the first step of the sequence."""
@@ -342,51 +258,30 @@ class Runner:
         Returns:
             Arrays of (kv_heads, page_size, head_dim).
         """
-        parts = self._steps["read page"](self._state, np.int32(page))
-        found = [
-            layer for part in map(np.asarray, parts) for layer in part.reshape(-1, *part.shape[-3:])
-        ]
-        return found if self._on_dies is None else self._on_dies.page_of_model(found)
+        return self._host.page(self._steps["read page"](self._state, np.int32(page)))
 
     def empty_page(self) -> list[np.ndarray]:
         """A page of zeros, as `read_page` gives it."""
-        config, capacity = self._config, self._capacity
-        shape = (config.kv_heads, capacity.page_size, config.head_dim)
-        return [np.zeros(shape, config.kv_dtype) for _ in range(2 * config.attention_layers)]
+        return self._host.empty_page()
 
     def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
         """Dispatch the write of one page, as `read_page` gives it."""
-        arrays = self._page_arrays(content)
+        arrays = self._host.page_arrays(content, self._state)
         self._state = self._steps["write page"](self._state, np.int32(page), arrays)
-
-    def _page_arrays(self, content: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """A page layer by layer as the arrays of pages have it."""
-        if self._on_dies is not None:
-            return tuple(self._on_dies.page_of_dies(content))
-        if not self._parameters.is_stacked:
-            return tuple(content)
-        (pages,) = jax.tree.leaves(self._state.cache.kv)
-        return (np.stack(content).reshape(pages.shape[1:]),)
 
     def read_state(self, slot: int) -> list[np.ndarray]:
         """Copy the recurrent state of a checkpoint to the host, layer by layer."""
-        parts = self._steps["read state"](self._state, np.int32(self._checkpoint(slot)))
-        found = [np.asarray(part) for part in parts]
-        return found if self._on_dies is None else self._on_dies.state_of_model(found)
+        number = np.int32(self._checkpoint(slot))
+        return self._host.state(self._steps["read state"](self._state, number))
 
     def empty_recurrent_state(self) -> list[np.ndarray]:
         """A state of zeros, as `read_state` gives it; of nothing without recurrent layers."""
-        shapes = self._architecture.recurrent_shapes(self._config)
-        return [np.zeros(shape, np.float32) for shape in shapes]
-
-    def _state_arrays(self, content: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """A recurrent state layer by layer as the arrays of states have it."""
-        return tuple(content if self._on_dies is None else self._on_dies.state_of_dies(content))
+        return self._host.empty_state()
 
     def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
         """Dispatch the write of a checkpoint, as `read_state` gives it."""
         number = np.int32(self._checkpoint(slot))
-        arrays = self._state_arrays(content)
+        arrays = self._host.state_arrays(content)
         self._state = self._steps["write state"](self._state, number, arrays)
 
     def prefill(
@@ -426,18 +321,10 @@ class Runner:
         masks = [None] * len(rows) if masks is None else masks
         fed = [None] * len(rows) if fed is None else fed
         arguments = self._arguments.decode(rows, positions, pages, sampling, masks, fed, taken)
-        step = self._steps[_decode_name(holding(len(rows), self.batches))]
+        step = self._steps[decode_name(holding(len(rows), self.batches))]
         chosen, self._state = step(self._state, self._parameters, *arguments)
         return Sampled(chosen, sampling)
 
 
-def _layers_of(executable: Executable) -> CapturedLayers | None:
-    return executable.layers if isinstance(executable, CapturedProgram) else None
-
-
 def _on_host(array: jax.Array) -> bool:
     return array.sharding.memory_kind == HOST_MEMORY
-
-
-def _decode_name(batch: int) -> str:
-    return f"decode {batch}"

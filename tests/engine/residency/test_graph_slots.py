@@ -59,6 +59,14 @@ def test_layers_in_command_buffers_are_live_by_class() -> None:
     assert (status.captures, status.capture_failures) == (1, 0)
 
 
+def test_captures_of_steps_that_were_compiled_anew_count_too() -> None:
+    """Reference: `captures` and `capture_failures` are of the model's life."""
+    step = _step(lambda: 0)
+    step()
+    status = GraphSlots(_HYBRID, [step], lambda executable: _ALL, batched=True, earlier=(4, 2))
+    assert (status.status().captures, status.status().capture_failures) == (5, 2)
+
+
 def test_layers_outside_of_command_buffers_are_ineligible() -> None:
     """Reference: `ineligible` is gated out and no fault."""
     step = _step(lambda: 0)
