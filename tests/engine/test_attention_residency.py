@@ -19,6 +19,7 @@ import pytest
 
 from pantheon.engine import AttentionStatus, PlatformStatus, placing
 from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.errors import GenerationFailed
 from pantheon.engine.events import Failed, Finished
 from pantheon.engine.instance import ModelInstance
 from pantheon.engine.loading import load_instance
@@ -28,6 +29,7 @@ from pantheon.engine.requests import CompletionRequest, Sampling
 from pantheon.engine.residency import AttentionLayers, PagesNotAllocated
 from pantheon.engine.runner import AttentionPages, Capacity
 from pantheon.engine.runner.attention_pages import DeviceMemory
+from pantheon.engine.runner.step_programs import StepPrograms
 from pantheon.handlers.status import instance_list, model_list
 from tests.golden import golden_file
 
@@ -207,6 +209,29 @@ def test_layers_without_room_run_over_host_memory_with_equal_tokens_and_come_bac
         assert end.usage.cached_tokens > 0, "what the session held came along"
         assert loaded.ask("Bye")[0] == expected[1]
         assert loaded.model.status().vram_bytes > on_host
+
+
+def test_steps_that_cannot_be_compiled_when_pages_came_are_compiled_at_the_next_start(
+    monkeypatch: pytest.MonkeyPatch, expected: tuple[str, str]
+) -> None:
+    """Pages that come back are to make a model faster: failing at that must not end it."""
+    with _loaded(monkeypatch, refused=(1,)) as loaded:
+        assert loaded.ask("Hello")[0] == expected[0]
+        compile_steps, failures = StepPrograms.compile, [MemoryError("the test has none")]
+
+        def compile_later(programs: StepPrograms, *arguments: Any) -> None:
+            if failures:
+                raise failures.pop()
+            compile_steps(programs, *arguments)
+
+        monkeypatch.setattr(StepPrograms, "compile", compile_later)
+        loaded.die.refused = set()
+        loaded.clock.now += 1
+        with pytest.raises(GenerationFailed, match="a step failed beside it"):
+            loaded.model._loop.perform(iter([None]))
+        assert loaded.ask("Hello")[0] == expected[0]
+        assert loaded.ask("Bye")[0] == expected[1]
+        assert (loaded.attention.ondie, failures) == (3, [])
 
 
 def test_attempts_end_and_are_told_of(

@@ -54,7 +54,11 @@ def captured_layers(sequence: str, metadata: str, hlo: str) -> CapturedLayers | 
         return None
     of_layer: dict[int, list[bool]] = {}
     for thunk, is_inside in inside.items():
-        layer = _LAYER.search(scopes.get(names[thunk], ""))
+        scope = scopes.get(names[thunk])
+        if scope is None and not is_inside:
+            # It may be a layer's, which would then not be covered.
+            return None
+        layer = _LAYER.search(scope or "")
         if layer is not None:
             of_layer.setdefault(int(layer[1]), []).append(is_inside)
     captured = frozenset(layer for layer, launches in of_layer.items() if all(launches))

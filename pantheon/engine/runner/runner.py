@@ -176,17 +176,16 @@ class Runner:
             store: programs that outlive the process; None has none.
         """
         self._store = store
-        self._compiled_for = self._memory_kinds()
         elsewhere = None if self._on_dies is None else self._on_dies.everywhere
+        steps = StepPrograms(self._listed.scope, store, elsewhere=elsewhere, graphs=self._graphs)
+        steps.compile(self._listed.all(self._state, self._parameters, self.batches), progress)
+        # Only now: where that failed, it is to be done when the runner starts over.
         past, replaced = self._captured_before, self._steps.captured.values()
         self._captured_before = (
             past[0] + sum(step.captures for step in replaced),
             past[1] + sum(step.failures for step in replaced),
         )
-        self._steps = StepPrograms(
-            self._listed.scope, store, elsewhere=elsewhere, graphs=self._graphs
-        )
-        self._steps.compile(self._listed.all(self._state, self._parameters, self.batches), progress)
+        self._steps, self._compiled_for = steps, self._memory_kinds()
 
     def _compile_if_moved(self) -> None:
         """A compiled step knows in which memory its arguments are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ def test_a_step_without_command_buffers_has_no_layer_captured() -> None:
 @pytest.mark.parametrize("sequence", ["", "nothing that XLA writes"])
 def test_texts_that_say_nothing_are_no_answer(sequence: str) -> None:
     assert captured_layers(sequence, _METADATA, _HLO) is None
+
+
+def test_a_launch_outside_that_no_layer_can_be_told_of_is_no_answer() -> None:
+    """Design: what cannot be read is pending, never a guess."""
+    outside = _SEQUENCE.replace("    005: ", "005: ")
+    name = next(
+        line.split('"')[1]
+        for line, following in pairwise(_METADATA.splitlines())
+        if following.strip() == "thunk_id: 5"
+    )
+    nameless = "\n".join(
+        line.replace("op_name=", "no_name=") if line.lstrip().startswith(f"%{name} ") else line
+        for line in _HLO.splitlines()
+    )
+    assert nameless != _HLO
+    assert captured_layers(outside, _METADATA, nameless) is None
 
 
 def test_a_thunk_that_nothing_is_said_of_is_no_answer() -> None:
