@@ -44,7 +44,7 @@ class ModelOptions:
         max_sessions: named sessions that may hold KV at once; 0 is the engine's default.
         max_concurrent: requests decoded at once; 0 is the resolved `max_sessions`.
         reasoning_budget: reasoning tokens before `</think>` is forced; 0 is unbounded.
-        dies: device ordinals; None leaves the choice to the engine.
+        dies: device ordinals; None, or none of them, leaves the choice to the engine.
         quantize: INT8-quantise at load time.
     """
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import jax
 
-from pantheon.engine.dies import Device, Die, find_dies
+from pantheon.engine.dies import Device, Die, DieManager, find_dies
 from pantheon.engine.hosts import HostGroup
 
 _log = logging.getLogger(__name__)
@@ -29,16 +29,14 @@ def accelerators(reserve_bytes: int, hosts: HostGroup | None = None) -> tuple[Di
     return find_dies(jax.devices(), reserve_bytes, memory=None if hosts is None else hosts.memory)
 
 
-def die_readings(devices: Sequence[Device] | None = None) -> list[Callable[[], float]]:
-    """For each accelerator a reading of the share of its memory in use, 0 to 1.
+def die_readings(dies: DieManager) -> dict[int, Callable[[], float]]:
+    """For each die of this process, by ordinal, a reading for its `MemoryLadder`, 0 to 1.
 
-    The host's own device is left out: its memory is the host's.
-
-    Args:
-        devices: None for those of this process.
+    What models hold there was admitted and stays: it is no pressure. The reading is of the memory
+    beside that, the share of it that something else has: the temporaries of steps and what nobody
+    has planned. Only what the allocator of this process gave away counts.
     """
-    found: Sequence[Device] = jax.local_devices() if devices is None else devices
-    return [partial(_used_share, device) for device in found if device.platform != "cpu"]
+    return {die.ordinal: partial(_share_beside_models, dies, die) for die in dies.local}
 
 
 def room_beside(device: Device, held: int) -> int:
@@ -48,7 +46,12 @@ def room_beside(device: Device, held: int) -> int:
     return sys.maxsize if limit is None else max(int(limit) - held, 0)
 
 
-def _used_share(device: Device) -> float:
-    stats = device.memory_stats() or {}
+def _share_beside_models(dies: DieManager, die: Die) -> float:
+    # Asked first: a model that leaves frees its memory and gives its claim back afterwards.
+    claimed = dies.claimed(die)
+    stats = die.device.memory_stats() or {}
     limit = stats.get("bytes_limit", 0)
-    return min(stats.get("bytes_in_use", 0) / limit, 1.0) if limit else 0.0
+    others = max(stats.get("bytes_in_use", 0) - claimed, 0)
+    if not limit or not others:
+        return 0.0
+    return min(others / (limit - claimed), 1.0) if limit > claimed else 1.0

@@ -20,7 +20,7 @@ from pantheon.engine.errors import (
     SessionCachingDisabled,
 )
 from pantheon.engine.generation import Generation
-from pantheon.engine.memory import Clamp, MemoryLadder
+from pantheon.engine.memory import Clamp, MemoryPressure
 from pantheon.engine.model_text import ModelText
 from pantheon.engine.prompt_lookup import PromptLookup
 from pantheon.engine.prompts import PromptWriter
@@ -91,7 +91,7 @@ class ModelInstance:
         self._loop = loop
         self._capacity = capacity
         self._transfer = transfer
-        self._ladder: MemoryLadder = shared.ladder
+        self._pressure: MemoryPressure = shared.pressure
         self._watches: WatchTable = shared.watches
         self._prompts = PromptWriter(text.tokenizer, dialect, thinking_default=thinking_default)
         self._answering = Answering(
@@ -230,7 +230,7 @@ class ModelInstance:
     def _served(self) -> Clamp:
         """Window and rows as memory allows them right now."""
         capacity = self._capacity
-        return self._ladder.clamp(capacity.window, capacity.rows, capacity.page_size)
+        return self._pressure.clamp(self.dies, capacity.window, capacity.rows, capacity.page_size)
 
     def _sessions(self) -> SessionTransfer:
         if self._transfer is None:

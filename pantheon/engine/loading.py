@@ -23,7 +23,6 @@ from pantheon.engine.gguf import GGUFError, GGUFFile
 from pantheon.engine.hosts import HostLost
 from pantheon.engine.instance import InstanceIdentity, ModelInstance
 from pantheon.engine.known_versions import known_version
-from pantheon.engine.memory import Level
 from pantheon.engine.model import (
     Implementation,
     WeightReader,
@@ -71,10 +70,10 @@ def load_instance(
         LoadFailed: with its class. Its traceback refers to what was made until then.
     """
     shared = shared or Shared.of(config)
-    if options.dies is not None:
+    if options.dies:
         shared.dies.check(options.dies)
     check_is_file(options.path)
-    if shared.ladder.level is Level.REFUSE:
+    if not shared.pressure.admits_load(options.dies):
         raise LoadFailed(
             LoadFailure.NO_CAPACITY,
             "the server is short of memory and loads no model now; retry later",
@@ -179,6 +178,7 @@ def _load(
     sessions = options.max_sessions or DEFAULT_SESSIONS
     concurrent = options.max_concurrent or sessions
     memory, local = int(home.free_bytes() * config.kv_memory_share), home.local(dimensions)
+    home.claim(memory)
     states = plan_states(
         rows=concurrent if config.batch_slots else 1,
         sessions=sessions if config.session_cache else 0,
@@ -240,7 +240,9 @@ def _load(
         speculation=draft_plan.speculation,
         upkeep=PageUpkeep(runner, lambda: home.hold(runner.held_by_device())),
         row_limit=lambda: (
-            shared.ladder.clamp(capacity.window, capacity.rows, capacity.page_size).rows
+            shared.pressure.clamp(
+                home.ordinals, capacity.window, capacity.rows, capacity.page_size
+            ).rows
         ),
     )
     target = BlobTarget(

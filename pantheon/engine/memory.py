@@ -6,8 +6,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -102,27 +102,28 @@ def next_level(current: Level, used_share: float) -> Level:
 
 
 class MemoryLadder:
-    """The level that holds now. Safe to use from any thread; asking costs a reading now and then.
-
-    With several readings (the host's, each die's) the worst counts.
-    """
+    """The level of one memory that holds now. Safe to use from any thread; asking costs a reading
+    now and then."""
 
     def __init__(
         self,
-        readings: Sequence[Callable[[], float]],
+        reading: Callable[[], float],
         *,
+        of: str = "memory",
         pressure_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start at NORMAL; nothing is read yet.
 
         Args:
-            readings: each gives a share of memory in use, 0 to 1, and must not raise.
-            pressure_file: a file that stands in for them, for tests and drills. Its text is the
+            reading: gives the share of memory in use, 0 to 1, and must not raise.
+            of: what memory it is, for the log.
+            pressure_file: a file that stands in for it, for tests and drills. Its text is the
                 share; no file and no text are no pressure.
             clock: seconds, monotonic.
         """
-        self._readings = tuple(readings)
+        self._reading = reading
+        self._of = of
         self._pressure_file = pressure_file
         self._clock = clock
         self._lock = threading.Lock()
@@ -144,16 +145,13 @@ class MemoryLadder:
                     self._move(share)
             return self._level
 
-    def clamp(self, window: int, rows: int, page_size: int) -> Clamp:
-        """What of a model's window and rows is served now; see the function `clamp`."""
-        return clamp(self.level, window, rows, page_size)
-
     def _move(self, used_share: float) -> None:
         before, self._level = self._level, next_level(self._level, used_share)
         if self._level is not before:
             _log.log(
                 logging.WARNING if self._level > before else logging.INFO,
-                "memory: %.1f %% in use, level %s after %s",
+                "%s: %.1f %% in use, level %s after %s",
+                self._of,
                 100 * used_share,
                 self._level.name,
                 before.name,
@@ -162,7 +160,7 @@ class MemoryLadder:
     def _used_share(self) -> float:
         if self._pressure_file is not None:
             return self._injected(self._pressure_file)
-        return max((reading() for reading in self._readings), default=0.0)
+        return self._reading()
 
     def _injected(self, file: Path) -> float:
         try:
@@ -175,6 +173,38 @@ class MemoryLadder:
             return 0.0
         self._complaint = None
         return share
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPressure:
+    """How short memory is for a model: of the host, which serves all, and of the dies that it is
+    on. The shortest decides.
+
+    Attributes:
+        dies: by ordinal; a die without a ladder, one of another host, counts as never short.
+    """
+
+    host: MemoryLadder
+    dies: Mapping[int, MemoryLadder] = field(default_factory=dict)
+
+    def level(self, dies: Iterable[int]) -> Level:
+        """The level of a model on some dies, by ordinal."""
+        ladders = [self.host, *(self.dies[one] for one in dies if one in self.dies)]
+        return max(ladder.level for ladder in ladders)
+
+    def clamp(self, dies: Iterable[int], window: int, rows: int, page_size: int) -> Clamp:
+        """What of its window and rows is served now; see the function `clamp`."""
+        return clamp(self.level(dies), window, rows, page_size)
+
+    def admits_load(self, named: Sequence[int] | None) -> bool:
+        """Whether a model may be loaded now.
+
+        Args:
+            named: ordinals of its dies; None or empty for any one die, or the host alone.
+        """
+        if named or not self.dies:
+            return self.level(named or ()) is not Level.REFUSE
+        return any(self.level((ordinal,)) is not Level.REFUSE for ordinal in self.dies)
 
 
 def _share(file: Path, text: str | None) -> float:

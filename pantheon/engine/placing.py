@@ -42,6 +42,7 @@ class OnHost:
 
     binding: None = None
     shards: None = None
+    ordinals: tuple[int, ...] = ()
 
     def free_bytes(self) -> int:
         """Memory that nothing has and, where the native kernels are used, nothing was promised."""
@@ -84,6 +85,9 @@ class OnHost:
     def serves(self, loop: StepLoop) -> None:
         """Nobody can be lost."""
 
+    def claim(self, size: int) -> None:
+        """Nobody asks who holds what of the host's memory."""
+
     def hold(self, held: Mapping[Any, int]) -> None:
         """Nobody asks who holds what of the host's memory."""
 
@@ -104,6 +108,11 @@ class OnDies:
     shards: Shards
     hosts: HostGroup | None
     model: int
+
+    @property
+    def ordinals(self) -> tuple[int, ...]:
+        """Ordinals of the dies."""
+        return self.binding.ordinals
 
     def free_bytes(self) -> int:
         """Memory of the fullest die that is left beside what the model holds so far."""
@@ -190,6 +199,10 @@ class OnDies:
         if self.hosts is not None:
             self.hosts.forget(self.model)
         self.binding.release()
+
+    def claim(self, size: int) -> None:
+        """Keep so many bytes of each die for what is allocated next, until `hold`."""
+        self.binding.claim(size)
 
     def hold(self, held: Mapping[Any, int]) -> None:
         """Tell the die manager what is held: bytes by device of JAX."""

@@ -197,7 +197,7 @@ class Registry:
 
     def _load(self, options: ModelOptions) -> ServedModel:
         name = served_name(options)
-        if options.dies is not None:
+        if options.dies:
             self._dies.check(options.dies)
         place = self._table.reserve(name, options.path, options.dies)
         try:

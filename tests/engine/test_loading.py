@@ -3,18 +3,25 @@
 import json
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import jax
 import psutil
 import pytest
 
 from pantheon.engine import loading
 from pantheon.engine.config import EngineConfig, ModelOptions
+from pantheon.engine.dies import Die, DieManager
 from pantheon.engine.errors import LoadFailed, LoadFailure, ServerShuttingDown
 from pantheon.engine.loading import load_instance
+from pantheon.engine.memory import MemoryLadder, MemoryPressure
 from pantheon.engine.model_path import served_name
 from pantheon.engine.registry import Registry
+from pantheon.engine.shared import Shared
+from pantheon.engine.watches import WatchTable
 from tests.golden import DATA, golden_file
 from tests.log_records import records_of
 
@@ -112,6 +119,46 @@ def test_no_model_is_loaded_while_memory_is_so_short_that_no_prompt_is_admitted(
     with pytest.raises(LoadFailed, match="short of memory") as refused:
         load_instance(ModelOptions(path=golden_file("broken/ok.gguf")), config)
     assert refused.value.failure is LoadFailure.NO_CAPACITY
+
+
+def _dies_in_use(*shares: float) -> Shared:
+    """Two dies of the host's own device, and what is in use of each."""
+    dies = DieManager([Die(at, at, jax.devices()[0], 1 << 30) for at in range(len(shares))])
+    ladders = {at: MemoryLadder(partial(float, share)) for at, share in enumerate(shares)}
+    pressure = MemoryPressure(MemoryLadder(lambda: 0.1), ladders)
+    return Shared(pressure, WatchTable(_CONFIG.max_watches), dies=dies)
+
+
+def test_a_full_die_refuses_no_load_onto_another() -> None:
+    """Reference, `POST /admin/models/load`: 507 admission refused (VRAM)."""
+    shared = _dies_in_use(0.99, 0.1)
+    cut = ModelOptions(path=golden_file("broken/truncated_data.gguf"))
+    with pytest.raises(LoadFailed, match="short of memory") as refused:
+        load_instance(replace(cut, dies=(0,)), _CONFIG, shared=shared)
+    assert refused.value.failure is LoadFailure.NO_CAPACITY
+    for dies in ((1,), None, ()):
+        with pytest.raises(LoadFailed) as refused:
+            load_instance(replace(cut, dies=dies), _CONFIG, shared=shared)
+        assert refused.value.failure is LoadFailure.OTHER, "the file is read"
+
+
+def test_a_full_die_clamps_no_model_on_another() -> None:
+    """Reference, `context_window` and `max_concurrent`: what is honoured right now."""
+    shared = _dies_in_use(0.96, 0.1)
+    options = ModelOptions(golden_file("models/llama-smollm-f32.gguf"), ctx_cap=256)
+    for dies, window in (((0,), 64), ((1,), 256)):
+        with closing(load_instance(replace(options, dies=dies), _CONFIG, shared=shared)) as loaded:
+            assert loaded.status().context_window == window
+    assert [row.vram_used for row in shared.dies.status()] == [0, 0]
+
+
+def test_an_empty_list_of_dies_names_none(tmp_path: Path) -> None:
+    """As over HTTP, where a server without a die loads such a model too."""
+    registry = Registry(_CONFIG)
+    with pytest.raises(LoadFailed) as refused:
+        registry.load(ModelOptions(path=tmp_path / "none.gguf", dies=()))
+    assert refused.value.failure is LoadFailure.FILE_NOT_FOUND
+    registry.close()
 
 
 def test_a_load_that_is_stopped_leaves_no_thread() -> None:

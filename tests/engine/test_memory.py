@@ -16,6 +16,7 @@ from pantheon.engine.memory import (
     Clamp,
     Level,
     MemoryLadder,
+    MemoryPressure,
     clamp,
     next_level,
 )
@@ -148,7 +149,7 @@ def test_level_is_left_only_with_a_margin() -> None:
 
 def test_reading_counts_for_a_quarter_of_a_second(clock: Clock) -> None:
     host = Host()
-    ladder = MemoryLadder([host], clock=clock)
+    ladder = MemoryLadder(host, clock=clock)
     assert host.asked == 0
     assert [ladder.level for _ in range(5)] == [Level.NORMAL] * 5
     host.share = 0.99
@@ -162,26 +163,60 @@ def test_reading_counts_for_a_quarter_of_a_second(clock: Clock) -> None:
 
 def test_goes_up_in_one_reading_and_down_in_three(clock: Clock) -> None:
     host = Host(0.99)
-    ladder = MemoryLadder([host], clock=clock)
+    ladder = MemoryLadder(host, clock=clock)
     assert levels(ladder, clock, 2) == [Level.REFUSE, Level.REFUSE]
     host.share = 0.5
     assert levels(ladder, clock, 4) == [Level.ROWS, Level.WINDOW, Level.NORMAL, Level.NORMAL]
 
 
-def test_worst_reading_counts(clock: Clock) -> None:
-    ladder = MemoryLadder([Host(0.1), Host(0.96), Host(0.5)], clock=clock)
-    assert ladder.level is Level.ROWS
-    assert ladder.clamp(8192, 8, 64) == clamp(Level.ROWS, 8192, 8, 64)
+def _pressure(clock: Clock, host: float, *dies: float) -> MemoryPressure:
+    return MemoryPressure(
+        MemoryLadder(Host(host), clock=clock),
+        {at: MemoryLadder(Host(share), clock=clock) for at, share in enumerate(dies)},
+    )
 
 
-def test_without_readings_there_is_no_pressure(clock: Clock) -> None:
-    assert MemoryLadder([], clock=clock).level is Level.NORMAL
+def test_what_a_model_needs_and_is_shortest_decides_and_nothing_else(clock: Clock) -> None:
+    """The host serves every model, a die only those that are on it."""
+    pressure = _pressure(clock, 0.93, 0.96, 0.1, 0.99)
+    assert pressure.level((0, 1)) is Level.ROWS
+    assert pressure.level((1,)) is Level.WINDOW
+    assert pressure.level(()) is Level.WINDOW
+    assert pressure.clamp((0,), 8192, 8, 64) == clamp(Level.ROWS, 8192, 8, 64)
+    assert pressure.clamp((1, 2), 8192, 8, 64) == clamp(Level.REFUSE, 8192, 8, 64)
+
+
+def test_a_die_of_another_host_has_no_reading(clock: Clock) -> None:
+    assert _pressure(clock, 0.1, 0.99).level((5,)) is Level.NORMAL
+
+
+@pytest.mark.parametrize(
+    ("host", "dies", "named", "admits"),
+    [
+        (0.1, (0.99, 0.1), (1,), True),
+        (0.1, (0.99, 0.1), (0, 1), False),
+        (0.1, (0.99, 0.1), None, True),
+        (0.1, (0.99, 0.99), None, False),
+        (0.1, (0.96,), (0,), True),
+        (0.99, (0.1,), (0,), False),
+        (0.99, (), None, False),
+        (0.1, (), None, True),
+    ],
+)
+def test_a_full_die_refuses_only_loads_that_need_it(
+    clock: Clock,
+    host: float,
+    dies: tuple[float, ...],
+    named: tuple[int, ...] | None,
+    admits: bool,
+) -> None:
+    assert _pressure(clock, host, *dies).admits_load(named) is admits
 
 
 def test_each_change_is_one_line(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     host = Host(0.96)
-    ladder = MemoryLadder([host], clock=clock)
+    ladder = MemoryLadder(host, clock=clock)
     levels(ladder, clock, 3)
     host.share = 0.1
     levels(ladder, clock, 3)
@@ -192,9 +227,15 @@ def test_each_change_is_one_line(clock: Clock, caplog: pytest.LogCaptureFixture)
     ]
 
 
+def test_the_line_says_whose_memory_it_is(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    levels(MemoryLadder(Host(0.96), of="room on die 3", clock=clock), clock, 1)
+    (record,) = records_of(caplog, LOGGER)
+    assert record.getMessage() == "room on die 3: 96.0 % in use, level ROWS after NORMAL"
+
+
 def test_pressure_file_stands_in_for_the_readings(clock: Clock, tmp_path: Path) -> None:
     file = tmp_path / "pressure"
-    ladder = MemoryLadder([Host(1.0)], pressure_file=file, clock=clock)
+    ladder = MemoryLadder(Host(1.0), pressure_file=file, clock=clock)
     assert levels(ladder, clock, 1) == [Level.NORMAL]
     file.write_text(" 0.93\n")
     assert levels(ladder, clock, 1) == [Level.WINDOW]
@@ -212,7 +253,7 @@ def test_bad_pressure_file_is_ignored_with_one_line(
 ) -> None:
     file = tmp_path / "pressure"
     file.write_text(text)
-    ladder = MemoryLadder([Host(0.0)], pressure_file=file, clock=clock)
+    ladder = MemoryLadder(Host(0.0), pressure_file=file, clock=clock)
     assert set(levels(ladder, clock, 4)) == {Level.NORMAL}
     (record,) = records_of(caplog, LOGGER)
     message = record.getMessage()
@@ -225,7 +266,7 @@ def test_pressure_file_that_is_damaged_again_is_told_again(
     clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "pressure"
-    ladder = MemoryLadder([], pressure_file=file, clock=clock)
+    ladder = MemoryLadder(Host(), pressure_file=file, clock=clock)
     for text in ("much", "0.1", "much"):
         file.write_text(text)
         levels(ladder, clock, 2)
@@ -234,7 +275,7 @@ def test_pressure_file_that_is_damaged_again_is_told_again(
 
 def test_many_threads_share_one_reading(clock: Clock) -> None:
     host = Host(0.96)
-    ladder = MemoryLadder([host], clock=clock)
+    ladder = MemoryLadder(host, clock=clock)
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: ladder.level, range(200))) == {Level.ROWS}
     assert host.asked == 1
@@ -243,7 +284,7 @@ def test_many_threads_share_one_reading(clock: Clock) -> None:
 def test_an_idle_server_has_recovered_when_it_is_asked_again(clock: Clock) -> None:
     """The first request after pressure must not be refused for what is long past."""
     host = Host(0.99)
-    ladder = MemoryLadder([host], clock=clock)
+    ladder = MemoryLadder(host, clock=clock)
     assert ladder.level is Level.REFUSE
     host.share = 0.1
     clock.now += 2 * READING_SECONDS

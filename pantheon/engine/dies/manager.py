@@ -25,6 +25,7 @@ class Binding:
         self.dies = dies
         self._need = need
         self._held: Mapping[int, int] | None = None
+        self._next = 0
 
     @property
     def ordinals(self) -> tuple[int, ...]:
@@ -37,11 +38,15 @@ class Binding:
 
     def claimed(self, ordinal: int) -> int:
         """Bytes of a die of its own that nobody else may plan with."""
-        return self._need if self._held is None else self.held(ordinal)
+        return self._next + (self._need if self._held is None else self.held(ordinal))
+
+    def claim(self, size: int) -> None:
+        """Keep so many bytes more free on each of its dies, until it says again what it holds."""
+        self._next = size
 
     def hold(self, held: Mapping[int, int]) -> None:
         """Say what is really held: bytes by ordinal, in place of what was estimated."""
-        self._held = dict(held)
+        self._held, self._next = dict(held), 0
 
     def left_bytes(self) -> int:
         """Bytes that the fullest of its dies has left, its own claim taken off."""
@@ -71,18 +76,23 @@ class DieManager:
         """A device of JAX that is a die; None without one."""
         return next((die.device for die in self._dies.values()), None)
 
+    @property
+    def local(self) -> tuple[Die, ...]:
+        """Those of this process."""
+        return tuple(die for die in self._dies.values() if die.is_local)
+
     def __len__(self) -> int:
         """How many dies there are."""
         return len(self._dies)
 
     def check(self, ordinals: Sequence[int]) -> None:
-        """Refuse ordinals that no load can be given.
+        """Refuse ordinals, at least one, that no load can be given.
 
         Raises:
             LoadFailed: there are no dies at all, or none of that ordinal.
             InvalidRequest: one is named twice.
         """
-        named = ", ".join(map(str, ordinals)) or "none"
+        named = ", ".join(map(str, ordinals))
         if not self._dies:
             raise LoadFailed(
                 LoadFailure.NO_ACCELERATOR,
@@ -98,7 +108,7 @@ class DieManager:
             )
         if len(set(ordinals)) != len(ordinals):
             raise InvalidRequest(f"dies: expected each die once, got {named}")
-        if ordinals and not any(self._dies[ordinal].is_local for ordinal in ordinals):
+        if not any(self._dies[ordinal].is_local for ordinal in ordinals):
             raise InvalidRequest(
                 f"dies: expected at least one of the host that serves, got {named} of others"
             )
@@ -108,22 +118,23 @@ class DieManager:
 
         Args:
             name: what it is served under.
-            ordinals: the dies that were named; None for one that the manager chooses.
+            ordinals: the dies that were named; None, or none of them, for one that the manager
+                chooses.
             need: bytes that the model takes at the least on each of its dies.
 
         Raises:
             LoadFailed: see `check`; another model is on a named die; no die has so much room.
             InvalidRequest: see `check`.
         """
-        if ordinals is not None:
+        if ordinals:
             self.check(ordinals)
         with self._lock:
             dies: tuple[Die, ...]
-            if ordinals is None:
-                dies = (self._best(need),)
-            else:
+            if ordinals:
                 dies = tuple(self._dies[ordinal] for ordinal in ordinals)
                 self._check_unbound(name, dies)
+            else:
+                dies = (self._best(need),)
             for die in dies:
                 free = self._free(die)
                 if need > free:
@@ -141,6 +152,11 @@ class DieManager:
         """See `Binding.release`."""
         with self._lock:
             self._bindings = [held for held in self._bindings if held is not binding]
+
+    def claimed(self, die: Die) -> int:
+        """Bytes of a die that all models on it claim together."""
+        with self._lock:
+            return self._claimed(die)
 
     def left_on(self, dies: Sequence[Die]) -> int:
         """Bytes that nobody claims on the fullest of some dies."""
@@ -173,7 +189,7 @@ class DieManager:
             free = self._free(die)
             return need <= free, not self._on(die), free
 
-        return max((die for die in self._dies.values() if die.is_local), key=merit)
+        return max(self.local, key=merit)
 
     def _check_unbound(self, name: str, dies: Sequence[Die]) -> None:
         for die in dies:
@@ -189,8 +205,10 @@ class DieManager:
         return [binding for binding in self._bindings if die in binding.dies]
 
     def _free(self, die: Die) -> int:
-        claimed = sum(binding.claimed(die.ordinal) for binding in self._on(die))
-        return max(die.budget - claimed, 0)
+        return max(die.budget - self._claimed(die), 0)
+
+    def _claimed(self, die: Die) -> int:
+        return sum(binding.claimed(die.ordinal) for binding in self._on(die))
 
 
 def _shown(ordinals: Mapping[int, Die]) -> str:

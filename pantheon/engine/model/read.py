@@ -284,14 +284,20 @@ def held_bytes(tree: object) -> int:
 
 
 def bytes_by_device(tree: object) -> Counter[Any]:
-    """Bytes of the arrays of a tree on each device of this process; memory that several of them
-    share counts once."""
+    """Bytes of the arrays of a tree on each device; memory that several of them share counts once.
+
+    Devices of other hosts cannot be asked: there each array counts, once, by its layout.
+    """
     spans: dict[Any, list[tuple[int, int]]] = {}
-    for array in jax.tree.leaves(tree):
+    elsewhere: Counter[Any] = Counter()
+    for array in {id(leaf): leaf for leaf in jax.tree.leaves(tree)}.values():
+        remote = array.sharding.device_set - array.sharding.addressable_devices
+        size = math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
+        elsewhere.update(dict.fromkeys(remote, size))
         for shard in array.addressable_shards:
             begin = shard.data.unsafe_buffer_pointer()
             spans.setdefault(shard.device, []).append((begin, shard.data.nbytes))
-    return Counter({device: _covered(found) for device, found in spans.items()})
+    return elsewhere + Counter({device: _covered(found) for device, found in spans.items()})
 
 
 def _covered(spans: list[tuple[int, int]]) -> int:

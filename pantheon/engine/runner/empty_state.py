@@ -54,14 +54,14 @@ def zeroed_state(
 
 
 def planned_by_device(state: DeviceState) -> Counter[Any]:
-    """Bytes on each device of this process, by shapes and layouts alone: the arrays themselves may
-    be gone to a step meanwhile. Arrays in host memory are on none."""
+    """Bytes on each device, those of other hosts too, by shapes and layouts alone: the arrays
+    themselves may be gone to a step meanwhile. Arrays in host memory are on none."""
     found: Counter[Any] = Counter()
     for array in jax.tree.leaves(state):
         if array.sharding.memory_kind == HOST_MEMORY:
             continue
         shape = array.sharding.shard_shape(array.shape)
-        for device in array.sharding.addressable_devices:
+        for device in array.sharding.device_set:
             found[device] += math.prod(shape) * array.dtype.itemsize
     return found
 

@@ -122,7 +122,7 @@ class Runner:
         return sum(self.held_by_device().values())
 
     def held_by_device(self) -> Counter[Any]:
-        """The same for each device of this process."""
+        """The same for each device, those of other hosts too."""
         return self._weight_bytes + planned_by_device(self._state)
 
     def reset(self) -> None:

@@ -119,6 +119,21 @@ def test_what_is_needed_is_kept_free_until_it_is_held() -> None:
     assert binding.left_bytes() == 0
 
 
+def test_what_a_load_is_about_to_allocate_is_nobody_elses() -> None:
+    """Beside what is held, until it is told anew. It is not used before it is allocated."""
+    binding = (manager := _manager(100)).bind("a", (0,), 60)
+    binding.hold({0: 40})
+    binding.claim(30)
+    assert (binding.left_bytes(), manager.status()[0].vram_used) == (30, 40)
+    binding.hold({0: 65})
+    assert (binding.left_bytes(), manager.status()[0].vram_used) == (35, 65)
+
+
+def test_an_empty_list_names_no_die() -> None:
+    """Reference, `dies` of `POST /admin/models/load`: without ordinals the server chooses."""
+    assert _manager(10, 30).bind("m", (), 5).ordinals == (1,)
+
+
 _MEMORY = st.lists(st.integers(1, 100), min_size=1, max_size=5)
 _ORDINALS = st.none() | st.lists(st.integers(0, 5), max_size=4).map(tuple)
 _ACTS = st.lists(st.tuples(st.booleans(), _ORDINALS, st.integers(0, 60)), max_size=40)
@@ -138,6 +153,7 @@ def test_traffic_at_random_never_gives_a_die_away_twice(
                 bindings.append(manager.bind(f"m{len(bindings)}", ordinals, need))
             except (LoadFailed, InvalidRequest):
                 continue
+            assert bindings[-1].dies
             assert ordinals is None or not occupied & set(ordinals)
         elif bindings:
             bindings.pop(need % len(bindings)).release()

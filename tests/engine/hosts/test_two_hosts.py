@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import pytest
 
-from tests.engine.dies.virtual_dies import FED_BACK
-from tests.engine.hosts.two_hosts import FLAG
+from tests.engine.dies.virtual_dies import FED_BACK, RESERVE
+from tests.engine.hosts.two_hosts import FLAG, SIZES
 from tests.golden import golden_arrays
 
 _ROOT = Path(__file__).parents[3]
@@ -66,6 +66,10 @@ def test_two_processes_answer_as_one_and_the_end_of_one_is_an_error_and_no_hang(
     try:
         found = _line(leader.stdout)
         assert found["locals"] == [True, True, False, False]
+        used = found["vram_used"]
+        assert used == [used[0]] * 4 and used[0] > 0, "every die has as much, of whichever host"
+        assert found["vram_bytes"] == sum(used)
+        assert found["left_bytes"] == SIZES[3] - RESERVE - used[3], "the smallest die's"
         assert found["tokens"] == golden["greedy"].tolist()
         assert found["continued"] == golden["greedy"].tolist()[FED_BACK:]
         assert found["cached"] >= len(golden["ids"]), "pages and tokens travelled in a blob"

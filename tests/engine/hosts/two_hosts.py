@@ -35,6 +35,9 @@ from tests.engine.dies.virtual_dies import (
 from tests.golden import golden_arrays, golden_file
 
 FLAG = "--xla_force_host_platform_device_count=2"
+SIZES = (MEMORY, MEMORY, MEMORY, MEMORY // 8)
+"""Bytes of the dies of both."""
+
 _LONG = 200
 """Tokens of an answer that has not ended when the follower goes."""
 
@@ -49,15 +52,19 @@ def main(process: int, port: int, name: str) -> None:
     hosts = lead_hosts(options, "test")
     config = EngineConfig((), "cpu", "test", precision=Precision.FLOAT32)
     devices = jax.devices()
-    dies = DieManager(find_dies(devices, RESERVE, memory=[MEMORY] * len(devices)))
+    dies = DieManager(find_dies(devices, RESERVE, memory=SIZES))
     registry = Registry(config, dies=dies, hosts=hosts)
     golden = golden_arrays(f"models/{name}.npz")
     prompt, greedy = golden["ids"].tolist(), golden["greedy"].tolist()
     registry.load(options_of(golden_file(f"models/{name}-f32.gguf"), tuple(range(4))))
     (instance,) = instances_of(registry)
     model = asked_by_ids(instance)
+    assert instance._binding is not None
     found: dict[str, Any] = {
         "locals": [die.is_local for die in dies._dies.values()],
+        "vram_used": [die.vram_used for die in registry.dies()],
+        "vram_bytes": instance.status().vram_bytes,
+        "left_bytes": instance._binding.left_bytes(),
         "tokens": model.ask(prompt, limit=len(greedy)).tokens,
     }
     model.ask(prompt, "own", FED_BACK)
