@@ -123,7 +123,8 @@ class Runner:
 
     def held_by_device(self) -> Counter[Any]:
         """The same for each device, those of other hosts too."""
-        return self._weight_bytes + planned_by_device(self._state)
+        # There is no state while the runner starts over, nor after that failed.
+        return self._weight_bytes + planned_by_device(getattr(self, "_state", ()))
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""

@@ -124,6 +124,25 @@ def test_a_reset_runner_serves_again() -> None:
     assert continued == golden["greedy"].tolist()
 
 
+def test_a_reset_without_memory_leaves_the_weights_alone_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reference, `vram_bytes`: what is really held, asked for by any thread at any time."""
+    runner = _compiled(golden_file("models/llama-smollm-f32.gguf"))
+    whole = runner.held_bytes
+
+    def no_memory(kv: object = None) -> None:
+        raise MemoryError("there is none")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(runner, "_empty_state", no_memory)
+        with pytest.raises(MemoryError, match="there is none"):
+            runner.reset()
+    assert 0 < runner.held_bytes < whole
+    runner._state = runner._empty_state()
+    assert runner.held_bytes == whole
+
+
 def test_held_bytes_counts_tied_weights_once() -> None:
     """`vram_bytes` is what is really held: weights in float32 and the KV pool."""
     golden_file_path = golden_file("models/llama-smollm-f32.gguf")
