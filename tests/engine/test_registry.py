@@ -53,6 +53,10 @@ class _Model:
         self.prefill_tokens_per_s = 250.0
         self.dies: tuple[int, ...] = ()
         self.load = 0
+        self.rows = 1
+        self.free_sessions = 1
+        self.serves = True
+        self.weights_version = 1
 
     def holds_session(self, session_id: str) -> bool:
         return False
@@ -106,7 +110,11 @@ class _Loader:
         self.order: list[str] = []
 
     def __call__(
-        self, options: ModelOptions, config: EngineConfig, check: Callable[[], None]
+        self,
+        options: ModelOptions,
+        config: EngineConfig,
+        check: Callable[[], None],
+        check_weights: Callable[[int], None],
     ) -> _Model:
         name = options.name or options.path.stem
         self.order.append(name)
@@ -372,7 +380,7 @@ def test_a_failure_keeps_nothing_of_its_work_alive(kind: type[Exception]) -> Non
     """Scenario, load failure leaks memory: the traceback must not hold the arrays."""
     made: list[weakref.ref[np.ndarray]] = []
 
-    def fails(options: ModelOptions, config: EngineConfig, check: Callable[[], None]) -> _Model:
+    def fails(options: ModelOptions, config: EngineConfig, *checks: object) -> _Model:
         array = np.zeros(1000)
         made.append(weakref.ref(array))
         try:
@@ -499,7 +507,7 @@ def test_a_load_that_ends_after_the_close_is_closed_too() -> None:
     registry = _registry(loader)
     loaded: list[_Model] = []
 
-    def closes(options: ModelOptions, config: EngineConfig, check: Callable[[], None]) -> _Model:
+    def closes(options: ModelOptions, config: EngineConfig, *checks: object) -> _Model:
         registry.close()
         loaded.append(_Model("a"))
         return loaded[0]

@@ -123,7 +123,9 @@ class Runner:
 
     def held_by_device(self) -> Counter[Any]:
         """The same for each device of this process."""
-        return self._weight_bytes + planned_by_device(self._state)
+        # There is no state after a reset that failed, nor for a moment in one.
+        state = getattr(self, "_state", None)
+        return self._weight_bytes if state is None else self._weight_bytes + planned_by_device(state)
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
