@@ -125,7 +125,8 @@ class Runner:
         """The same for each device of this process."""
         # There is no state after a reset that failed, nor for a moment in one.
         state = getattr(self, "_state", None)
-        return self._weight_bytes if state is None else self._weight_bytes + planned_by_device(state)
+        held = Counter(self._weight_bytes)
+        return held if state is None else held + planned_by_device(state)
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""
