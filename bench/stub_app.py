@@ -6,7 +6,6 @@ BENCH_MODEL names the GGUF file of its tokenizer, BENCH_STEP_MS the milliseconds
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def __getattr__(name: str) -> Any:
     file = Path(os.environ["BENCH_MODEL"])
     step_seconds = float(os.environ["BENCH_STEP_MS"]) / 1000
 
-    def load(options: ModelOptions, config: EngineConfig, check: Callable[[], None]) -> ServedModel:
+    def load(options: ModelOptions, config: EngineConfig, *checks: object) -> ServedModel:
         return stub_model(file, config, step_seconds)[0]
 
     settings = Settings.from_environment()

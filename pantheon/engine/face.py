@@ -85,6 +85,7 @@ class Engine(Protocol):
         Raises:
             NoModelsLoaded, ModelNotFound, InvalidRequest, ContextOverBudget, ServerBusy,
             SessionCapacity, ServerMemoryConstrained, ServerShuttingDown.
+            GenerationFailed: the model serves no more.
         """
         ...
 

@@ -109,9 +109,29 @@ class ModelInstance:
         return () if self._binding is None else self._binding.ordinals
 
     @property
+    def weights_version(self) -> int:
+        """See `ServedModel.weights_version`."""
+        return self._identity.weights_version
+
+    @property
+    def serves(self) -> bool:
+        """See `ServedModel.serves`."""
+        return not self._loop.stopped
+
+    @property
     def load(self) -> int:
         """See `ServedModel.load`."""
         return self._loop.load
+
+    @property
+    def rows(self) -> int:
+        """See `ServedModel.rows`."""
+        return self._served().rows if self.serves else 0
+
+    @property
+    def free_sessions(self) -> int:
+        """See `ServedModel.free_sessions`."""
+        return self._loop.sessions.free
 
     def holds_session(self, session_id: str) -> bool:
         """See `ServedModel.holds_session`."""
@@ -139,20 +159,21 @@ class ModelInstance:
 
     def status(self) -> ModelStatus:
         """See `ModelStatus`."""
-        served = self._served()
+        serves = self.serves
         return ModelStatus(
             id=self._identity.id,
             path=self._identity.path,
             dies=self.dies,
             vram_bytes=self._runner.held_bytes,
-            max_sessions=self._identity.max_sessions,
-            max_concurrent=served.rows,
+            max_sessions=self._identity.max_sessions if serves else 0,
+            max_concurrent=self.rows,
             max_concurrent_configured=self._identity.max_concurrent_configured,
-            context_window=served.window,
+            context_window=self._served().window,
             context_window_configured=self._identity.context_window_configured,
             tool_choice_required_with_thinking=self._answering.models_calls,
             attention=self._runner.attention.status() if self._loop.stepped else None,
             graphs=None if self._runner.graphs is None else self._runner.graphs.status(),
+            serves=serves,
         )
 
     def submit(self, request: CompletionRequest) -> EventStream:

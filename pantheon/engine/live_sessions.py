@@ -33,6 +33,12 @@ class LiveSessions:
         with self._lock:
             return self._table.require(session_id, self._clock())
 
+    @property
+    def free(self) -> int:
+        """How many sessions may begin."""
+        with self._lock:
+            return self._table.free(self._clock())
+
     def find(self, session_id: str) -> Session | None:
         """The live session of an id."""
         with self._lock:

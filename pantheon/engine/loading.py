@@ -53,10 +53,15 @@ def _no_check() -> None:
     """Nothing stops a load."""
 
 
+def _any_weights(version: int) -> None:
+    """Weights of every version are loaded."""
+
+
 def load_instance(
     options: ModelOptions,
     config: EngineConfig,
     check: Callable[[], None] = _no_check,
+    check_weights: Callable[[int], None] = _any_weights,
     *,
     shared: Shared | None = None,
 ) -> ModelInstance:
@@ -64,6 +69,7 @@ def load_instance(
 
     Args:
         check: called between the steps; what it raises ends the load.
+        check_weights: called with the version of the weights before they are read; likewise.
         shared: what the models of the process share; its own when None.
 
     Raises:
@@ -80,7 +86,7 @@ def load_instance(
         )
     try:
         with ExitStack() as undo:
-            instance = _load(options, config, check, shared, undo)
+            instance = _load(options, config, check, check_weights, shared, undo)
             undo.pop_all()
             return instance
     except (GGUFError, TokenizerError, TemplateError) as error:
@@ -114,6 +120,7 @@ def _load(
     options: ModelOptions,
     config: EngineConfig,
     check: Callable[[], None],
+    check_weights: Callable[[int], None],
     shared: Shared,
     undo: ExitStack,
 ) -> ModelInstance:
@@ -153,6 +160,7 @@ def _load(
         version = known_version(
             file, None if programs is None else programs.folder, quantized=options.quantize
         )
+        check_weights(version)
         home.open(options, config, dimensions, version)
         progress(f"loading {dimensions.layers} layers of {architecture.name}")
         with home.reading():

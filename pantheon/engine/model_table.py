@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from pantheon.engine.config import ModelOptions
 from pantheon.engine.errors import (
     LoadFailed,
     LoadFailure,
@@ -21,30 +23,37 @@ class Reservation:
     """A place in the table, from the start of a load.
 
     Attributes:
-        path: the file that is loaded.
+        file: the real path of what is loaded.
+        quantize: whether it is quantised.
         dies: ordinals that were named; none where the engine chooses.
         withdrawn: whether the name was unloaded meanwhile.
     """
 
     name: str
-    path: Path
+    file: str
+    quantize: bool
     dies: frozenset[int]
     withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instance:
-    """A served model and what it was loaded of."""
+    """A served model in its place."""
 
-    name: str
-    path: Path
+    place: Reservation
     model: ServedModel
+
+    @property
+    def name(self) -> str:
+        """The served name."""
+        return self.place.name
 
 
 class ModelTable:
     """The models of a registry: a name is loading, live, leaving, or free.
 
-    A live name may have several instances, on dies of their own: replicas of one file.
+    A live name may have several instances, on dies of their own: replicas of one file and the same
+    weights.
 
     Safe from any thread. Its lock is held for look-ups alone, never while anything is waited for.
     """
@@ -73,7 +82,7 @@ class ModelTable:
         with self._lock:
             return tuple(instance.model for instance in (*self._live, *self._leaving))
 
-    def reserve(self, name: str, path: Path, dies: tuple[int, ...] | None = None) -> Reservation:
+    def reserve(self, name: str, options: ModelOptions) -> Reservation:
         """Take a place for an instance that will be loaded: of a free name, or a replica.
 
         Args:
@@ -82,8 +91,10 @@ class ModelTable:
         Raises:
             LoadFailed: the name is not free and this is no replica, or the table is full.
         """
+        place = Reservation(
+            name, _real_path(options.path), options.quantize, frozenset(options.dies or ())
+        )
         with self._lock:
-            place = Reservation(name, path, frozenset(dies or ()))
             self._check_free(place)
             # One that leaves counts: its last answers hold threads, and it holds its memory.
             taken = len(self._live) + len(self._loading) + len(self._leaving)
@@ -101,12 +112,24 @@ class ModelTable:
         with self._lock:
             self._loading.remove(place)
 
+    def check_weights(self, place: Reservation, version: int) -> None:
+        """Refuse a replica of other weights than those served under its name.
+
+        Args:
+            version: see `ServedModel.weights_version`.
+
+        Raises:
+            LoadFailed: they are others.
+        """
+        with self._lock:
+            self._check_weights(place, version)
+
     def publish(self, place: Reservation, model: ServedModel) -> None:
         """Serve a model in its place.
 
         Raises:
             ServerShuttingDown: the table is sealed; the place stays reserved.
-            LoadFailed: the name was unloaded meanwhile; likewise.
+            LoadFailed: the name was unloaded meanwhile, or is served with other weights; likewise.
         """
         with self._lock:
             if self._sealed:
@@ -116,8 +139,9 @@ class ModelTable:
                     LoadFailure.CONFLICT,
                     f"{shown(place.name)} was unloaded while this replica was loaded",
                 )
+            self._check_weights(place, model.weights_version)
             self._loading.remove(place)
-            self._live.append(_Instance(place.name, place.path, model))
+            self._live.append(_Instance(place, model))
 
     def withdraw(self, name: str) -> tuple[ServedModel, ...]:
         """Stop serving a name; it stays taken until `forget`. Its replicas that load never come.
@@ -169,20 +193,43 @@ class ModelTable:
         if any(instance.name == place.name for instance in self._leaving):
             raise refuse("already being unloaded")
         others = [
-            (instance.path, frozenset(instance.model.dies), "loaded")
+            (instance.place, frozenset(instance.model.dies), "loaded")
             for instance in self._live
             if instance.name == place.name
         ] + [
-            (other.path, other.dies, "being loaded")
+            (other, other.dies, "being loaded")
             for other in self._loading
             if other.name == place.name
         ]
-        for path, dies, state in others:
+        for other, dies, state in others:
             # Without dies named there is nothing that could be apart.
             if not place.dies or not dies or place.dies & dies:
                 raise refuse(f"already {state}")
-            if path != place.path:
+            if other.file != place.file:
                 raise refuse(f"already {state} from another file; a replica is of the same one")
+            if other.quantize != place.quantize:
+                raise refuse(
+                    f"already {state} with quantize {str(other.quantize).lower()}; a replica is "
+                    "quantised alike"
+                )
+
+    def _check_weights(self, place: Reservation, version: int) -> None:
+        for instance in self._live:
+            if instance.name == place.name and instance.model.weights_version != version:
+                raise LoadFailed(
+                    LoadFailure.CONFLICT,
+                    f"a model named {shown(place.name)} is already loaded with other weights than "
+                    "the file holds now; a replica has the same",
+                )
+
+
+def _real_path(path: Path) -> str:
+    """One spelling of each path, whether there is a file or not."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        # A NUL: no file has such a name, which the load will find.
+        return str(path)
 
 
 def shown(name: str) -> str:

@@ -27,10 +27,10 @@ from pantheon.engine.face import Completion, Watch
 from pantheon.engine.hosts import HostGroup
 from pantheon.engine.loading import load_instance
 from pantheon.engine.model_path import below_root, served_name
-from pantheon.engine.model_table import ModelTable, shown
+from pantheon.engine.model_table import ModelTable, Reservation, shown
 from pantheon.engine.programs import ProgramStore
 from pantheon.engine.reclaim import forget_frames, reclaim_memory
-from pantheon.engine.replicas import Replicas
+from pantheon.engine.replicas import Replicas, serving
 from pantheon.engine.requests import CompletionRequest
 from pantheon.engine.served_model import Loader, ServedModel
 from pantheon.engine.shared import Shared
@@ -108,8 +108,8 @@ class Registry:
 
     def submit(self, request: CompletionRequest) -> Completion:
         """See `Engine.submit`."""
-        instances = self._route(request.model)
-        return self._replicas.choose(instances, request.session_id).submit(request)
+        with self._replicas.chosen(self._route(request.model), request.session_id) as instance:
+            return instance.submit(request)
 
     def load(self, options: ModelOptions) -> ModelStatus | None:
         """See `Engine.load`."""
@@ -146,8 +146,8 @@ class Registry:
         self, model: str | None, session_id: str, blob: bytes, tokens: Sequence[int]
     ) -> int:
         """See `Engine.restore_session`."""
-        instance = self._replicas.choose(self._admitting(model), session_id)
-        return instance.restore_session(session_id, blob, tokens)
+        with self._replicas.chosen(self._admitting(model), session_id) as instance:
+            return instance.restore_session(session_id, blob, tokens)
 
     def largest_blob_bytes(self) -> int:
         """See `Engine.largest_blob_bytes`."""
@@ -159,13 +159,13 @@ class Registry:
 
     def watch_session(self, model: str | None, session_id: str) -> Watch:
         """See `Engine.watch_session`."""
-        instance = self._replicas.choose(self._admitting(model), session_id)
-        return instance.watch_session(session_id)
+        with self._replicas.chosen(self._admitting(model), session_id) as instance:
+            return instance.watch_session(session_id)
 
     def prefill_rate(self, model: str | None) -> PrefillRate:
         """See `Engine.prefill_rate`."""
         try:
-            instance = self._named(model)[0]
+            instance = serving(self._named(model))[0]
         except ModelNotFound:
             return PrefillRate("")
         return PrefillRate(instance.id, instance.prefill_tokens_per_s)
@@ -199,10 +199,10 @@ class Registry:
         name = served_name(options)
         if options.dies:
             self._dies.check(options.dies)
-        place = self._table.reserve(name, options.path, options.dies)
+        place = self._table.reserve(name, options)
         try:
             with self._uploads.turn():
-                instance = self._upload(name, options)
+                instance = self._upload(place, options)
             try:
                 self._table.publish(place, instance)
             except (ServerShuttingDown, LoadFailed):
@@ -213,11 +213,12 @@ class Registry:
             raise
         return instance
 
-    def _upload(self, name: str, options: ModelOptions) -> ServedModel:
+    def _upload(self, place: Reservation, options: ModelOptions) -> ServedModel:
         """Run the loader; whatever it raises, nothing of its work stays alive."""
+        name, check_weights = place.name, partial(self._table.check_weights, place)
         failure: EngineError
         try:
-            instance = self._loader(options, self._config, self._uploads.check)
+            instance = self._loader(options, self._config, self._uploads.check, check_weights)
         except EngineError as error:
             failure = error
             _log.warning("%s: not loaded: %s", name, error)

@@ -30,8 +30,28 @@ class ServedModel(Protocol):
         ...
 
     @property
+    def weights_version(self) -> int:
+        """Tells its weights apart; see `pantheon.engine.gguf.weights_version`."""
+        ...
+
+    @property
+    def serves(self) -> bool:
+        """False once it can take nothing any more, for good."""
+        ...
+
+    @property
     def load(self) -> int:
         """Requests that run or wait."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Requests that it decodes at once right now."""
+        ...
+
+    @property
+    def free_sessions(self) -> int:
+        """Sessions that may begin."""
         ...
 
     def holds_session(self, session_id: str) -> bool:
@@ -86,5 +106,8 @@ class ServedModel(Protocol):
         ...
 
 
-Loader = Callable[[ModelOptions, EngineConfig, Callable[[], None]], ServedModel]
-"""Loads a model; calls the third argument between its steps, which raises to stop it."""
+Loader = Callable[
+    [ModelOptions, EngineConfig, Callable[[], None], Callable[[int], None]], ServedModel
+]
+"""Loads a model. Calls the third argument between its steps, and the fourth with the version of the
+weights once that is known; each raises to stop it."""

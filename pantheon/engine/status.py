@@ -21,6 +21,7 @@ class ModelStatus:
         context_window: effective window in tokens right now; `_configured` is what was asked for.
         attention: None until a forward pass has reached an attention layer.
         graphs: None for a model without graph slots: one on the host.
+        serves: False once it can take nothing any more; it decodes and holds nothing then.
     """
 
     id: str
@@ -35,6 +36,7 @@ class ModelStatus:
     tool_choice_required_with_thinking: bool
     attention: AttentionStatus | None
     graphs: GraphStatus | None = None
+    serves: bool = True
 
 
 @dataclass(frozen=True, slots=True)

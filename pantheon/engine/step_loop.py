@@ -113,6 +113,11 @@ class StepLoop:
         return not self._generations
 
     @property
+    def stopped(self) -> bool:
+        """True once it takes nothing any more: it failed for good, was abandoned or closed."""
+        return self._closing
+
+    @property
     def load(self) -> int:
         """Generations that run or wait."""
         return len(self._generations)
@@ -123,6 +128,7 @@ class StepLoop:
         Raises:
             ServerBusy: no row is free and the queue is full.
             SessionCapacity: the session is new and every slot holds a live one.
+            GenerationFailed: it could not start over after a step that failed.
             EngineError: what `drain` was given; ServerShuttingDown after `close`.
         """
         sequence = generation.sequence
@@ -282,6 +288,10 @@ class StepLoop:
             )
             with self.lock:
                 self._closing = True
+                self._refusal = self._refusal or GenerationFailed(
+                    f"{self._name} could not start over after a failed step and serves no more; "
+                    "it must be unloaded and loaded again"
+                )
 
     def _plan(self, *, all_read: bool) -> PlannedStep | None:
         """Plan a step; drafts follow only tokens that are read."""

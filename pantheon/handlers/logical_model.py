@@ -14,11 +14,13 @@ def as_one(replicas: Sequence[ModelStatus]) -> ModelStatus:
 
     It plans prompts by the smallest window, since a request may go to any of them (as the
     reference argues for the router), and its requests by the sum of what they decode and hold.
-    Layers and graph slots are counted over all of them, so that a fault of one is not hidden.
+    Layers and graph slots are counted over all of them, so that a fault of one is not hidden. One
+    that serves no more is no part of it, while any other serves.
 
     Args:
         replicas: of one name, at least one.
     """
+    replicas = [one for one in replicas if one.serves] or replicas
     first = replicas[0]
     if len(replicas) == 1:
         return first

@@ -9,6 +9,7 @@ import pytest
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.errors import (
     ContextOverBudget,
+    GenerationFailed,
     ServerMemoryConstrained,
     SessionCachingDisabled,
     SessionCapacity,
@@ -181,3 +182,34 @@ def test_a_watch_outlives_its_model(model: ModelInstance) -> None:
     loaded.close()
     assert watch.wait_ended(0)
     watch.close()
+
+
+def test_an_instance_that_cannot_start_over_says_so_and_its_row_is_honest() -> None:
+    """Reference, 500 `server_error`, and `max_concurrent` of `GET /admin/models`."""
+    model = _load()
+    try:
+        assert model.serves and model.rows == 2 and model.free_sessions == 2
+
+        def fails(*arguments: object) -> None:
+            raise RuntimeError("the device is gone")
+
+        model._runner.decode = fails  # type: ignore[method-assign,assignment]
+        model._runner._empty_state = fails  # type: ignore[method-assign,assignment]
+        hello = ({"role": "user", "content": "hello"},)
+        completion = model.submit(CompletionRequest(None, hello, session_id="s"))
+        assert completion.wait_admitted(_WAIT_S)
+        assert isinstance(completion.next_event(_WAIT_S), Failed)
+        model._loop._thread.join(_WAIT_S)
+        assert not model.serves and model.idle
+        for call in (
+            lambda: model.submit(CompletionRequest(None, hello)),
+            lambda: model.submit(CompletionRequest(None, hello, session_id="s")),
+        ):
+            with pytest.raises(GenerationFailed, match="serves no more"):
+                call()
+        row = model.status()
+        assert (row.serves, row.max_concurrent, row.max_sessions) == (False, 0, 0)
+        assert row.max_concurrent_configured == 2
+        assert 0 < row.vram_bytes == sum(model._runner._weight_bytes.values())
+    finally:
+        model.close()

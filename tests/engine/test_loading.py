@@ -16,6 +16,7 @@ from pantheon.engine import loading
 from pantheon.engine.config import EngineConfig, ModelOptions
 from pantheon.engine.dies import Die, DieManager
 from pantheon.engine.errors import LoadFailed, LoadFailure, ServerShuttingDown
+from pantheon.engine.gguf import GGUFFile, weights_version
 from pantheon.engine.loading import load_instance
 from pantheon.engine.memory import MemoryLadder, MemoryPressure
 from pantheon.engine.model_path import served_name
@@ -91,6 +92,23 @@ def test_a_file_that_is_no_gguf_does_not_show_its_content(tmp_path: Path) -> Non
     with pytest.raises(LoadFailed) as refused:
         load_instance(ModelOptions(path=secret), _CONFIG)
     assert "hunter2" not in str(refused.value)
+
+
+def test_weights_that_are_not_wanted_are_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Reference, 409: a replica is of the same weights. Their version is that of the instance."""
+    versions: list[int] = []
+
+    def refuse(version: int) -> None:
+        versions.append(version)
+        raise LoadFailed(LoadFailure.CONFLICT, "other weights")
+
+    options = ModelOptions(path=golden_file("models/llama-smollm-f32.gguf"))
+    with caplog.at_level("INFO"), pytest.raises(LoadFailed) as refused:
+        load_instance(options, _CONFIG, check_weights=refuse)
+    assert refused.value.failure is LoadFailure.CONFLICT
+    assert not [line for line in caplog.messages if "layers" in line]
+    with GGUFFile(options.path) as file:
+        assert versions == [weights_version(file)]
 
 
 def test_dies_on_a_build_without_an_accelerator_are_refused() -> None:

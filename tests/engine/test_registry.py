@@ -53,6 +53,10 @@ class _Model:
         self.prefill_tokens_per_s = 250.0
         self.dies: tuple[int, ...] = ()
         self.load = 0
+        self.rows = 1
+        self.free_sessions = 1
+        self.serves = True
+        self.weights_version = 1
 
     def holds_session(self, session_id: str) -> bool:
         return False
@@ -106,7 +110,11 @@ class _Loader:
         self.order: list[str] = []
 
     def __call__(
-        self, options: ModelOptions, config: EngineConfig, check: Callable[[], None]
+        self,
+        options: ModelOptions,
+        config: EngineConfig,
+        check: Callable[[], None],
+        check_weights: Callable[[int], None],
     ) -> _Model:
         name = options.name or options.path.stem
         self.order.append(name)
@@ -267,7 +275,9 @@ def test_one_upload_at_a_time_in_the_order_of_asking(
             assert loader.entered.acquire(timeout=_SOON)
         else:
             # Its name is taken just before it asks for its turn.
-            _until(lambda name=name: _is_conflict(registry, name))  # type: ignore[misc]
+            _until(lambda name=name: _is_loading(registry, name))  # type: ignore[misc]
+            again = _options(name)
+            assert _refused(lambda again=again: registry.load(again)) is LoadFailure.CONFLICT  # type: ignore[misc]
             time.sleep(0.02)
     assert loader.order == ["c"]
     assert _listed(registry) == []
@@ -278,10 +288,9 @@ def test_one_upload_at_a_time_in_the_order_of_asking(
     assert _listed(registry) == names
 
 
-def _is_conflict(registry: Registry, name: str) -> bool:
-    return _refused(lambda: registry.unload(name)) is UnloadFailure.NOT_LOADED and (
-        _refused(lambda: registry.load(_options(name))) is LoadFailure.CONFLICT
-    )
+def _is_loading(registry: Registry, name: str) -> bool:
+    """Whether a load has taken a name. A load that asked might take it first, and wait."""
+    return any(place.name == name for place in registry._table._loading)
 
 
 def test_everything_else_answers_while_a_model_loads_and_another_leaves(
@@ -326,7 +335,8 @@ def test_the_registry_is_full_at_its_stated_maximum(
     registry.load(_options("a"))
     loader.go.clear()
     loading = pool.submit(registry.load, _options("b"))
-    _until(lambda: _refused(lambda: registry.load(_options("b"))) is LoadFailure.CONFLICT)
+    _until(lambda: _is_loading(registry, "b"))
+    assert _refused(lambda: registry.load(_options("b"))) is LoadFailure.CONFLICT
     with pytest.raises(LoadFailed, match="at most 2 models") as refused:
         registry.load(_options("c"))
     assert refused.value.failure is LoadFailure.NO_CAPACITY
@@ -372,7 +382,7 @@ def test_a_failure_keeps_nothing_of_its_work_alive(kind: type[Exception]) -> Non
     """Scenario, load failure leaks memory: the traceback must not hold the arrays."""
     made: list[weakref.ref[np.ndarray]] = []
 
-    def fails(options: ModelOptions, config: EngineConfig, check: Callable[[], None]) -> _Model:
+    def fails(options: ModelOptions, config: EngineConfig, *checks: object) -> _Model:
         array = np.zeros(1000)
         made.append(weakref.ref(array))
         try:
@@ -458,7 +468,7 @@ def test_a_drain_refuses_what_comes_and_ends_loads(
     loader.models["a"].generating = True
     loader.go.clear()
     loads = [pool.submit(registry.load, _options(name)) for name in ("b", "c")]
-    _until(lambda: _is_conflict(registry, "b") and _is_conflict(registry, "c"))
+    _until(lambda: _is_loading(registry, "b") and _is_loading(registry, "c"))
     registry.drain()
     registry.drain()
     for load in loads:
@@ -499,7 +509,7 @@ def test_a_load_that_ends_after_the_close_is_closed_too() -> None:
     registry = _registry(loader)
     loaded: list[_Model] = []
 
-    def closes(options: ModelOptions, config: EngineConfig, check: Callable[[], None]) -> _Model:
+    def closes(options: ModelOptions, config: EngineConfig, *checks: object) -> _Model:
         registry.close()
         loaded.append(_Model("a"))
         return loaded[0]

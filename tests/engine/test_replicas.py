@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,11 +48,16 @@ class _Instance:
     largest_blob_bytes = 0
     prefill_tokens_per_s = 1.0
 
-    def __init__(self, name: str, dies: tuple[int, ...]) -> None:
+    def __init__(self, name: str, dies: tuple[int, ...], weights_version: int = 1) -> None:
         self.id = name
         self.dies = dies
         self.load = 0
+        self.rows = 4
+        self.serves = True
+        self.weights_version = weights_version
+        self.slots = 8
         self.sessions: set[str] = set()
+        self.arriving: Callable[[], object] = lambda: None
         self.refusal: EngineError | None = None
         self.closed = False
         self.close_fails = False
@@ -59,10 +65,15 @@ class _Instance:
     def holds_session(self, session_id: str) -> bool:
         return session_id in self.sessions
 
+    @property
+    def free_sessions(self) -> int:
+        return self.slots - len(self.sessions)
+
     def status(self) -> ModelStatus:
         return replace(scripted_model(self.id), dies=self.dies)
 
     def submit(self, request: CompletionRequest) -> Completion:
+        self.arriving()
         raise _Reached(self.dies)
 
     def export_session(self, session_id: str) -> SessionSnapshot:
@@ -97,6 +108,7 @@ class _Served:
         self.made: list[_Instance] = []
         self.dies = DieManager(find_dies(devices_of(100, 100, 100, 100), 0))
         self.during: Callable[[], object] = lambda: None
+        self.version = 1
         self.registry = Registry(
             EngineConfig(models=(), backend="cuda", build="test", **config),  # type: ignore[arg-type]
             self._load,
@@ -104,20 +116,34 @@ class _Served:
         )
 
     def _load(
-        self, options: ModelOptions, config: EngineConfig, check: Callable[[], None]
+        self,
+        options: ModelOptions,
+        config: EngineConfig,
+        check: Callable[[], None],
+        check_weights: Callable[[int], None],
     ) -> _Instance:
-        binding = self.dies.bind(options.name or "", options.dies, 10)
+        binding, version = self.dies.bind(options.name or "", options.dies, 10), self.version
+        try:
+            check_weights(version)
+        except LoadFailed:
+            binding.release()
+            raise
         self.during()
-        instance = _Instance(options.name or "", binding.ordinals)
+        instance = _Instance(options.name or "", binding.ordinals, version)
         self.made.append(instance)
         return instance
 
-    def load(self, name: str, dies: tuple[int, ...] | None, file: str = "m") -> None:
-        self.registry.load(ModelOptions(path=Path(f"/{file}.gguf"), name=name, dies=dies))
+    def load(
+        self, name: str, dies: tuple[int, ...] | None, file: str = "m", **options: Any
+    ) -> None:
+        path = Path(f"/{file}.gguf")
+        self.registry.load(ModelOptions(path=path, name=name, dies=dies, **options))
 
-    def refused(self, name: str, dies: tuple[int, ...] | None, file: str = "m") -> LoadFailure:
+    def refused(
+        self, name: str, dies: tuple[int, ...] | None, file: str = "m", **options: Any
+    ) -> LoadFailure:
         with pytest.raises(LoadFailed) as refused:
-            self.load(name, dies, file)
+            self.load(name, dies, file, **options)
         return refused.value.failure
 
     def went(self, call: Callable[[Registry], object]) -> tuple[int, ...]:
@@ -190,6 +216,113 @@ def test_requests_go_to_the_least_loaded(served: _Served) -> None:
     assert served.chat() == second.dies
     second.load = 2
     assert served.chat() == first.dies, "of equal ones the first"
+
+
+def test_one_with_a_free_row_comes_before_those_without(served: _Served) -> None:
+    """Reference, `max_concurrent`: the surplus queues."""
+    first, second = served.made
+    first.rows, second.rows = 1, 8
+    first.load, second.load = 1, 7
+    assert served.chat() == second.dies, "it has a row free"
+    second.load = 8
+    first.load = 2
+    assert served.chat() == second.dies, "fewer would wait"
+    first.load, second.load = 0, 1
+    first.rows, second.rows = 2, 8
+    assert served.chat() == first.dies
+    first.load = 1
+    assert served.chat() == second.dies, "both have rows free: a smaller share of them is taken"
+
+
+def test_a_new_session_goes_where_a_session_slot_is_free(served: _Served) -> None:
+    """Reference, `model_at_session_capacity`: every session slot (of the sum that is told)."""
+    first, second = served.made
+    first.slots = 1
+    assert served.chat("gone") == first.dies
+    first.sessions.add("held")
+    second.load = 7
+    assert served.chat("new") == second.dies
+    assert served.chat("held") == first.dies
+    assert served.chat("gone") == second.dies, "it is held nowhere, so it may begin elsewhere"
+    second.slots = 0
+    assert served.chat("other") == first.dies, "none has room: the least loaded one says so"
+
+
+def test_what_is_on_its_way_to_an_instance_counts(served: _Served) -> None:
+    """A prompt is rendered and tokenised before it is queued; agents come in bursts."""
+    first, second = served.made
+    first.slots = 1
+    went: list[tuple[int, ...]] = []
+
+    def arriving() -> None:
+        first.arriving = lambda: None
+        went.extend([served.chat("b"), served.chat(), served.chat("a")])
+
+    first.arriving = arriving
+    assert served.chat("a") == first.dies
+    assert went == [second.dies, second.dies, first.dies], "the slot is promised to one id"
+    assert served.chat("c") == first.dies, "nothing is on its way any more"
+
+
+def test_what_serves_no_more_is_passed_over(served: _Served) -> None:
+    """An instance that could not start over, or whose host is gone, is loaded but takes nothing."""
+    first, second = served.made
+    assert served.chat("s") == first.dies
+    first.sessions.add("t")
+    first.serves = False
+    second.load = 9
+    assert [served.chat(session) for session in (None, "s", "t", "u")] == [second.dies] * 4
+    calls: list[Callable[[Registry], object]] = [
+        lambda registry: registry.watch_session(None, "t"),
+        lambda registry: registry.restore_session(None, "t", b"", [1]),
+        lambda registry: registry.export_session(None, "v"),
+        lambda registry: registry.release_session(None, "t"),
+    ]
+    assert [served.went(call) for call in calls] == [second.dies] * 4
+    assert len(served.registry.models()) == 2, "an operator sees it"
+    second.serves = False
+    assert served.chat("s") == first.dies, "where none serves one of them says why"
+
+
+def test_a_replica_is_of_the_same_weights(served: _Served) -> None:
+    """Reference, 409: model already loaded. Otherwise chance chooses who answers."""
+    assert served.refused("m", (3,), quantize=True) is LoadFailure.CONFLICT
+    served.version = 2
+    assert served.refused("m", (3,)) is LoadFailure.CONFLICT, "the file was replaced"
+    assert len(served.made) == 2, "it is not compiled first"
+    assert served.registry.dies()[3].n_models == 0
+    served.version = 1
+    served.load("m", (3,), ctx_cap=512, max_sessions=1)
+    assert len(served.registry.models()) == 3
+
+
+def test_a_replica_whose_weights_differ_from_one_that_came_meanwhile_never_serves() -> None:
+    served = _Served(max_models=8)
+
+    def overtaken() -> None:
+        served.during = lambda: None
+        other = served.registry._table.reserve("m", ModelOptions(Path("/m.gguf"), dies=(1,)))
+        served.registry._table.publish(other, _Instance("m", (1,), weights_version=2))
+
+    served.during = overtaken
+    assert served.refused("m", (0,)) is LoadFailure.CONFLICT
+    assert served.made[0].closed
+    assert [row.dies for row in served.registry.models()] == [(1,)]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_another_spelling_of_a_path_is_the_same_file(tmp_path: Path, linked: bool) -> None:
+    served = _Served(max_models=8)
+    (tmp_path / "x").mkdir()
+    path = tmp_path / "m.gguf"
+    path.touch()
+    spelling = tmp_path / "x" / ".." / "m.gguf"
+    if linked:
+        spelling = tmp_path / "x" / "l.gguf"
+        spelling.symlink_to(path)
+    served.registry.load(ModelOptions(path=path, name="m", dies=(0,)))
+    served.registry.load(ModelOptions(path=spelling, name="m", dies=(1,)))
+    assert [row.dies for row in served.registry.models()] == [(0,), (1,)]
 
 
 def test_a_session_stays_on_its_instance(served: _Served) -> None:

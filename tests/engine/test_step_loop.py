@@ -18,7 +18,7 @@ from pantheon.engine.answer import Answer
 from pantheon.engine.cache import PagePool, PrefixCache, SessionTable
 from pantheon.engine.completion import EventStream
 from pantheon.engine.constraint import Constraint
-from pantheon.engine.errors import ServerBusy, ServerShuttingDown
+from pantheon.engine.errors import GenerationFailed, ServerBusy, ServerShuttingDown
 from pantheon.engine.events import Event, Failed, Finished, TextDelta
 from pantheon.engine.generation import Generation
 from pantheon.engine.row_sampling import RowSampling
@@ -292,6 +292,7 @@ def test_scores_that_are_no_numbers_fail_their_request_alone() -> None:
 
 
 def test_a_loop_that_cannot_start_over_ends_everything_instead_of_hanging() -> None:
+    """Reference, 500 `server_error`: the server itself does not shut down."""
     with _bench(rows=1) as bench:
         bench.runner.fail_at = 1
         bench.runner.fail_reset = True
@@ -300,7 +301,8 @@ def test_a_loop_that_cannot_start_over_ends_everything_instead_of_hanging() -> N
         bench.runner.gate.set()
         assert isinstance(_all_events(failing)[-1], Failed)
         assert isinstance(_all_events(waiting)[-1], Failed), "it had just got the row"
-        with pytest.raises(ServerShuttingDown):
+        assert bench.loop.stopped
+        with pytest.raises(GenerationFailed, match="serves no more"):
             bench.submit(prompt=3, limit=2)
 
 

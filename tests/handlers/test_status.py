@@ -109,6 +109,17 @@ def test_model_list_shows_each_name_once_in_order() -> None:
     assert [(row.id, row.max_sessions) for row in rows] == [("my-model", 13), ("other", 4)]
 
 
+def test_what_serves_no_more_is_not_counted() -> None:
+    """Reference, `max_concurrent`: how many requests the model actually decodes at once."""
+    failed = replace(MODEL, serves=False, max_sessions=0, max_concurrent=0, context_window=64)
+    (row,) = as_json(model_list(PLATFORM, [failed, MODEL]))["data"]
+    assert (row["max_sessions"], row["max_concurrent"], row["context_window"]) == (4, 4, 32000)
+    assert row["attention"]["total"] == 10
+    (row,) = as_json(model_list(PLATFORM, [failed, failed]))["data"]
+    assert (row["id"], row["max_sessions"], row["max_concurrent"]) == ("my-model", 0, 0)
+    assert len(instance_list([failed, MODEL]).data) == 2
+
+
 def test_attention_is_omitted_until_a_layer_was_reached() -> None:
     (row,) = as_json(model_list(PLATFORM, [replace(MODEL, attention=None)]))["data"]
     assert "attention" not in row

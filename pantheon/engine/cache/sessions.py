@@ -77,6 +77,11 @@ class SessionTable:
         """Live sessions."""
         return len(self._sessions)
 
+    def free(self, now: float) -> int:
+        """How many sessions may begin."""
+        self.expire(now)
+        return self._max_sessions - len(self._sessions)
+
     def get(self, session_id: str, now: float) -> Session | None:
         """The live session of an id."""
         self.expire(now)

@@ -123,8 +123,10 @@ class Runner:
 
     def held_by_device(self) -> Counter[Any]:
         """The same for each device, those of other hosts too."""
-        # There is no state while the runner starts over, nor after that failed.
-        return self._weight_bytes + planned_by_device(getattr(self, "_state", ()))
+        # There is no state after a reset that failed, nor for a moment in one.
+        state = getattr(self, "_state", None)
+        held = Counter(self._weight_bytes)
+        return held if state is None else held + planned_by_device(state)
 
     def reset(self) -> None:
         """Start over with an empty cache, after a step failed and left its buffers undefined."""

@@ -174,6 +174,16 @@ def test_more_ids_than_slots_are_refused_and_known_ones_are_not() -> None:
     assert bench.table.require("c", 2.0).id == "c"
 
 
+def test_slots_are_free_that_no_live_session_has() -> None:
+    """Reference, `max_sessions`; 12 h idle timeout by default."""
+    bench = _Table(max_sessions=2)
+    assert bench.table.free(0.0) == 2
+    bench.turn("a", 0.0)
+    bench.turn("b", 10.0)
+    assert bench.table.free(20.0) == 0
+    assert bench.table.free(_TTL + 1) == 1, "nobody has looked at the table since"
+
+
 def test_a_session_that_holds_nothing_gives_its_slot_back() -> None:
     """Its pages went to others, or its turn was refused before anything was computed."""
     bench = _Table()
