@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 ended = app.follow(settings)
             except app.CannotStart as error:
                 parser.exit(1, f"{error}\n")
-            parser.exit(0, f"pantheon: process {settings.process} ends: {ended}\n")
+            print(
+                f"pantheon: process {settings.process} ends: {ended}", file=sys.stderr, flush=True
+            )
+            # An end in order would wait for steps whose other half never comes, and JAX's client,
+            # which misses the first process too, would end this one with a stack trace meanwhile.
+            os._exit(0)
         else:
             _Server(settings).run()
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 
 from pantheon.engine.precision import Precision
@@ -15,12 +16,23 @@ def host_name(text: str) -> str:
 
 
 def address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, with the port above it free as well."""
+    """`HOST:PORT`, with the port above it free as well. An address of IPv6 stands in brackets,
+    which are not part of the host.
+    """
     host, colon, port = text.rpartition(":")
     number = int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
     if not colon or not host or not 0 < number < 65535:
         raise ValueError(f"expected HOST:PORT with a port from 1 to 65534, got {text!r}")
-    return host_name(host), number
+    if not set(host) & set(":[]"):
+        return host_name(host), number
+    try:
+        if not host.startswith("[") or not host.endswith("]"):
+            raise AddressValueError
+        return str(IPv6Address(host[1:-1])), number
+    except AddressValueError:
+        raise ValueError(
+            f"expected a host name, an address of IPv4, or one of IPv6 in brackets, got {text!r}"
+        ) from None
 
 
 def share(text: str) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,8 @@ def test_a_process_that_follows_serves_nothing(
         return "the connection ended"
 
     monkeypatch.setattr(app, "follow", follow)
+    # At once: JAX's own end would come between.
+    monkeypatch.setattr(os, "_exit", sys.exit)
     for status, says in ((0, "process 1 ends: the connection ended"), (1, "nobody came")):
         with pytest.raises(SystemExit) as ended:
             cli.main(["serve"])

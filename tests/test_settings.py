@@ -74,6 +74,10 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PANTHEON_COORDINATOR", "host:0"),
         ("PANTHEON_COORDINATOR", "host:65535"),
         ("PANTHEON_COORDINATOR", "host:1e3"),
+        ("PANTHEON_COORDINATOR", "::1:7000"),
+        ("PANTHEON_COORDINATOR", "[::1:7000"),
+        ("PANTHEON_COORDINATOR", "[host]:7000"),
+        ("PANTHEON_COORDINATOR", "[10.0.0.1]:7000"),
         ("PANTHEON_PROCESSES", "0"),
         ("PANTHEON_PROCESS", "1"),
         ("PN_SESSION_WATCH_GRACE_MS", "-1"),
@@ -195,6 +199,8 @@ def test_processes_of_several_hosts_meet_at_an_address() -> None:
         Settings.from_environment({"PANTHEON_PROCESSES": "2"})
     alone = {"PANTHEON_COORDINATOR": "[::1]:7000"}
     assert Settings.from_environment(alone).engine_config().hosts is None
+    two = Settings.from_environment({**alone, "PANTHEON_PROCESSES": "2"}).engine_config()
+    assert two.hosts == HostOptions(("::1", 7000), 2, 0)
 
 
 def test_a_model_root_that_is_no_folder_stops_the_start() -> None:

@@ -242,7 +242,8 @@ class ModelInstance:
     def close(self) -> None:
         """End every generation and session and free the device. Idempotent."""
         self.drain(ServerShuttingDown(f"{self.id} is no longer served"))
-        self._loop.close()
+        if not self._loop.close(self._runner.step_limit_s):
+            self._runner.give_up()
         # At once, and not when the last stream of a client that stands still lets go of it.
         self._runner.close()
         if self._binding is not None:

@@ -174,6 +174,8 @@ class Registry:
         """See `Engine.drain`. A load ends with its step."""
         self._table.seal()
         self._uploads.abort()
+        if self._hosts is not None:
+            self._hosts.drain()
         for instance in self._table.held():
             instance.drain(_shutting_down())
 

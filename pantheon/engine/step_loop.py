@@ -100,7 +100,8 @@ class StepLoop:
         self._closing = False
         self._abandoned = False
         self._last_read = 0.0
-        self._thread = threading.Thread(target=self._run, name=f"engine {name}", daemon=True)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=f"engine {name}", daemon=True)
         self._thread.start()
 
     def now(self) -> float:
@@ -197,14 +198,25 @@ class StepLoop:
             self._fail_running(Failed(str(refusal)))
             self._jobs.give_up(refusal)
             self.lock.notify()
+        self._over.set()
 
-    def close(self) -> None:
-        """End every generation, session and the thread. Idempotent."""
+    def close(self, within: float | None = None) -> bool:
+        """End every generation, session and the thread. Idempotent.
+
+        Args:
+            within: seconds that a step which has begun may take; None for any time.
+
+        Returns:
+            False where it takes longer; `abandon` ends the rest.
+        """
         with self.lock:
             self._closing = True
             self.lock.notify()
+        if not self._over.wait(within):
+            return False
         if not self._abandoned:
             self._thread.join()
+        return True
 
     def _session(self, session_id: str, prompt_tokens: int) -> Session:
         try:
@@ -216,6 +228,12 @@ class StepLoop:
                 f"later: prefilling this prompt of {prompt_tokens} tokens again takes about "
                 f"{prompt_tokens / rate:.1f} s"
             ) from None
+
+    def _serve(self) -> None:
+        try:
+            self._run()
+        finally:
+            self._over.set()
 
     def _run(self) -> None:
         in_flight: InFlight | None = None

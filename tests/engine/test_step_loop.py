@@ -388,3 +388,19 @@ def test_every_sequence_prepares_its_row_once() -> None:
         for _ in range(2):
             _all_events(bench.submit(prompt=20, limit=2))
         assert bench.runner.started == [0, 0]
+
+
+def test_a_close_waits_for_a_step_only_so_long_or_until_it_is_abandoned() -> None:
+    """ARCHITECTURE, several hosts: the other half of a step may never come."""
+    with _bench() as bench:
+        stream = bench.submit(prompt=4, limit=3)
+        deadline = time.monotonic() + _WAIT_S
+        while not bench.loop.stepped and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert not bench.loop.close(within=0.05), "the step waits at the gate"
+        closing = threading.Thread(target=bench.loop.close)
+        closing.start()
+        bench.loop.abandon(ServerShuttingDown("it does not end"))
+        closing.join(_WAIT_S)
+        assert not closing.is_alive()
+        assert isinstance(_all_events(stream)[-1], Failed)

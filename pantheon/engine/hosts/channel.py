@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ class ChannelClosed(Exception):
 
 
 class Channel(Generic[_Received]):
-    """One side. One thread sends at a time, and one receives."""
+    """One side. Any thread may send, and one receives."""
 
     def __init__(self, connection: socket.socket, received: Any) -> None:
         """Take a connection over.
@@ -33,6 +34,7 @@ class Channel(Generic[_Received]):
             received: the type of what the other side may say.
         """
         self._socket = connection
+        self._sending = threading.Lock()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # A machine that is switched off sends no end: the system asks for it.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -40,8 +42,7 @@ class Channel(Generic[_Received]):
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         connection.settimeout(None)
-        seconds = struct.pack("ll", int(_SEND_S), 0)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _time_value(_SEND_S))
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder: msgspec.msgpack.Decoder[_Received] = msgspec.msgpack.Decoder(received)
 
@@ -53,22 +54,28 @@ class Channel(Generic[_Received]):
         """
         data = self._encoder.encode(message)
         try:
-            self._socket.sendall(_LENGTH.pack(len(data)) + data)
+            with self._sending:
+                self._socket.sendall(_LENGTH.pack(len(data)) + data)
         except OSError as error:
             raise ChannelClosed(f"a message could not be sent: {error.strerror}") from error
 
-    def receive(self, timeout: float | None = None) -> _Received:
+    def receive(self, timeout: float | None = None, most_bytes: int = _MOST_BYTES) -> _Received:
         """Wait for a message, however long, or for so many seconds without a byte.
+
+        Args:
+            most_bytes: of a message; a longer one is not read.
 
         Raises:
             ChannelClosed: see there.
         """
         # By the system's own option: the socket's timeout would hold for a thread that sends too.
-        seconds = struct.pack("ll", int(timeout or 0), 0)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _time_value(timeout))
+        except OSError as error:
+            raise ChannelClosed("the connection ended") from error
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        if length > _MOST_BYTES:
-            raise ChannelClosed(f"expected a message of at most {_MOST_BYTES} bytes, got {length}")
+        if length > most_bytes:
+            raise ChannelClosed(f"expected a message of at most {most_bytes} bytes, got {length}")
         try:
             return self._decoder.decode(self._read(length))
         except msgspec.MsgspecError as error:
@@ -88,9 +95,16 @@ class Channel(Generic[_Received]):
         while len(data) < count:
             try:
                 piece = self._socket.recv(min(count - len(data), 1 << 20))
+            except BlockingIOError as error:
+                raise ChannelClosed("nothing came for too long") from error
             except OSError as error:
                 raise ChannelClosed(f"nothing came: {error.strerror}") from error
             if not piece:
                 raise ChannelClosed("the connection ended")
             data += piece
         return data
+
+
+def _time_value(seconds: float | None) -> bytes:
+    """A `struct timeval`; zeros, which are for ever, for None."""
+    return struct.pack("ll", *divmod(round((seconds or 0) * 1_000_000), 1_000_000))

@@ -12,7 +12,8 @@ from pantheon.engine.config import HostOptions
 from pantheon.engine.errors import EngineError
 from pantheon.engine.hosts.channel import Channel, ChannelClosed
 from pantheon.engine.hosts.group import HostGroup
-from pantheon.engine.hosts.messages import FromFollower, FromLeader, Hello
+from pantheon.engine.hosts.meeting import await_followers
+from pantheon.engine.hosts.messages import FromLeader, Hello
 
 _JOIN_S: Final = 300
 """Longest time from the first process to the last."""
@@ -56,13 +57,15 @@ def _meet(options: HostOptions) -> list[int]:
     # SIGTERM is the server's.
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     host, port = options.coordinator
+    # An address of IPv6 has colons of its own.
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         jax.distributed.initialize(
-            f"{host}:{port}",
+            place,
             options.processes,
             options.process,
             initialization_timeout=_JOIN_S,
-            coordinator_bind_address=f"{host}:{port}" if options.process == 0 else None,
+            coordinator_bind_address=place if options.process == 0 else None,
         )
     # JAX says it by whatever its libraries raise.
     except Exception as error:
@@ -95,23 +98,11 @@ def _to_leader(address: tuple[str, int], hello: Hello) -> Channel[FromLeader]:
 
 def _group(options: HostOptions, build: str, memory: list[int]) -> HostGroup:
     host, port = options.coordinator
-    channels: dict[int, Channel[FromFollower]] = {}
-    memory_of: dict[int, tuple[int, ...]] = {0: tuple(memory)}
-    with socket.create_server((host, port + 1)) as server:
-        server.settimeout(_JOIN_S)
-        while len(channels) < options.processes - 1:
-            connection, _ = server.accept()
-            channel: Channel[FromFollower] = Channel(connection, FromFollower)
-            said = channel.receive(_JOIN_S)
-            if not isinstance(said, Hello) or not 0 < said.process < options.processes:
-                raise ChannelClosed("expected a follower's hello with its number, got another")
-            if said.process in channels:
-                raise ChannelClosed(f"expected each process once, got {said.process} again")
-            if said.build != build:
-                raise ChannelClosed(
-                    f"expected every process to be of build {build}, got {said.build:.100} of "
-                    f"process {said.process}"
-                )
-            channels[said.process] = channel
-            memory_of[said.process] = said.memory
-    return HostGroup(channels, [size for _, own in sorted(memory_of.items()) for size in own])
+    family = socket.getaddrinfo(host, port + 1, type=socket.SOCK_STREAM)[0][0]
+    with socket.create_server((host, port + 1), family=family) as server:
+        met = await_followers(server, options.processes, build, _JOIN_S)
+    memory_of = {0: tuple(memory)} | {hello.process: hello.memory for _, hello in met}
+    return HostGroup(
+        {hello.process: channel for channel, hello in met},
+        [size for _, own in sorted(memory_of.items()) for size in own],
+    )

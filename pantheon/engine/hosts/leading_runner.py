@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -26,13 +28,33 @@ from pantheon.engine.programs import ProgramStore
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner import Capacity, Runner, Sampled
 from pantheon.engine.runner.sampled import Prefilled
+from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.token_mask import TokenMask
+
+_STEP_S: Final = 10.0
+"""Longest time of a step while a model is closed: one takes a fraction of a second."""
+
+
+class _Checked(Sampled):
+    """What a step samples, unless it failed elsewhere."""
+
+    def __init__(self, here: Sampled, check: Callable[[], None]) -> None:
+        """Ask `check` after what is here."""
+        self._here = here
+        self._check = check
+
+    def read(self) -> list[SampledToken]:
+        """See `Sampled.read`."""
+        tokens = self._here.read()
+        self._check()
+        return tokens
 
 
 class LeadingRunner(Runner):
     """See `Runner`. What is dispatched here is dispatched by every follower, in the same order.
 
-    Every method raises HostLost where one of them is gone.
+    Every method raises HostLost where one of them is gone. So does every step where one before it
+    failed there, until `reset`.
     """
 
     def __init__(
@@ -61,6 +83,15 @@ class LeadingRunner(Runner):
         """See `Runner.reset`."""
         with self._hosts.telling(Reset(self._model)):
             super().reset()
+
+    @property
+    def step_limit_s(self) -> float | None:
+        """See `Runner.step_limit_s`: the other half of a step may never come."""
+        return _STEP_S
+
+    def give_up(self) -> None:
+        """See `Runner.give_up`. What comes after that step waits for it too, of other models."""
+        self._hosts.give_up(f"a step of model {self._model} over several hosts does not end")
 
     def close(self) -> None:
         """See `Runner.close`."""
@@ -91,8 +122,12 @@ class LeadingRunner(Runner):
 
     def read_page(self, page: int) -> list[np.ndarray]:
         """See `Runner.read_page`."""
+        # The others are held off until it is dispatched, not until it is here.
         with self._hosts.telling(ReadPage(self._model, page)):
-            return super().read_page(page)
+            read = self.dispatch_read_page(page)
+        found = self._host.page(read)
+        self._hosts.check_steps(self._model)
+        return found
 
     def write_page(self, page: int, content: Sequence[np.ndarray]) -> None:
         """See `Runner.write_page`."""
@@ -102,7 +137,10 @@ class LeadingRunner(Runner):
     def read_state(self, slot: int) -> list[np.ndarray]:
         """See `Runner.read_state`."""
         with self._hosts.telling(ReadState(self._model, slot)):
-            return super().read_state(slot)
+            read = self.dispatch_read_state(slot)
+        found = self._host.state(read)
+        self._hosts.check_steps(self._model)
+        return found
 
     def write_state(self, slot: int, content: Sequence[np.ndarray]) -> None:
         """See `Runner.write_state`."""
@@ -135,13 +173,21 @@ class LeadingRunner(Runner):
             tuple(rows),
             tuple(positions),
             tuple(map(tuple, pages)),
-            tuple(sampling),
+            tuple(map(_with_little_bias, sampling)),
             tuple(None if mask is None else mask.tobytes() for mask in masks),
             tuple(fed),
             tuple(taken),
         )
         with self._hosts.telling(message):
-            return super().decode(rows, positions, pages, sampling, masks, fed, taken)
+            here = super().decode(rows, positions, pages, sampling, masks, fed, taken)
+        return _Checked(here, lambda: self._hosts.check_steps(self._model))
+
+
+def _with_little_bias(sampling: RowSampling) -> RowSampling:
+    """See `Decode.sampling`: a bias may be of every token of the vocabulary."""
+    if len(sampling.logit_bias) < 2:
+        return sampling
+    return replace(sampling, logit_bias=sampling.logit_bias[:1])
 
 
 def _bytes(content: Sequence[np.ndarray]) -> tuple[bytes, ...]:

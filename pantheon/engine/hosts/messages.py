@@ -45,6 +45,20 @@ class Refused(_Message, frozen=True):
     reason: str
 
 
+class Beat(_Message, frozen=True):
+    """A follower is alive, whatever it computes."""
+
+
+class StepFailed(_Message, frozen=True):
+    """A step raised on a follower, which goes on in step but with states that mean nothing.
+
+    Said once until `Reset`.
+    """
+
+    model: int
+    reason: str
+
+
 class Open(_Message, frozen=True):
     """Read the weights of a model. The file is looked for under the same path.
 
@@ -137,6 +151,13 @@ class Prefill(_Message, frozen=True):
 
 
 class Decode(_Message, frozen=True):
+    """See `Runner.decode`.
+
+    Attributes:
+        sampling: with one pair of each bias at the most: `StartRow` has brought them, and the
+            step depends on whether there are any.
+    """
+
     model: int
     rows: tuple[int, ...]
     positions: tuple[int, ...]
@@ -161,4 +182,4 @@ StepMessage = (
     | Decode
 )
 FromLeader = Open | Start | Close | StepMessage
-FromFollower = Hello | Ready | Refused
+FromFollower = Hello | Ready | Refused | Beat | StepFailed

@@ -147,6 +147,15 @@ class Runner:
             self._state = self._state._replace(cache=cache._replace(kv=kv))
             self._compile_if_moved()
 
+    @property
+    def step_limit_s(self) -> float | None:
+        """Seconds after which a step that has begun counts as one that never ends; None where each
+        one ends."""
+        return None
+
+    def give_up(self) -> None:
+        """Whoever used this stands in a step that does not end; `close` must not wait for it."""
+
     def close(self) -> None:
         """Give every device array back now, whoever still refers to this object. Idempotent."""
         self._stop_taking()
@@ -260,7 +269,12 @@ class Runner:
         Returns:
             Arrays of (kv_heads, page_size, head_dim).
         """
-        return self._host.page(self._steps["read page"](self._state, np.int32(page)))
+        return self._host.page(self.dispatch_read_page(page))
+
+    def dispatch_read_page(self, page: int) -> tuple[jax.Array, ...]:
+        """The same on its way, in the layout of the device."""
+        read: tuple[jax.Array, ...] = self._steps["read page"](self._state, np.int32(page))
+        return read
 
     def empty_page(self) -> list[np.ndarray]:
         """A page of zeros, as `read_page` gives it."""
@@ -273,8 +287,13 @@ class Runner:
 
     def read_state(self, slot: int) -> list[np.ndarray]:
         """Copy the recurrent state of a checkpoint to the host, layer by layer."""
+        return self._host.state(self.dispatch_read_state(slot))
+
+    def dispatch_read_state(self, slot: int) -> tuple[jax.Array, ...]:
+        """The same on its way, in the layout of the device."""
         number = np.int32(self._checkpoint(slot))
-        return self._host.state(self._steps["read state"](self._state, number))
+        read: tuple[jax.Array, ...] = self._steps["read state"](self._state, number)
+        return read
 
     def empty_recurrent_state(self) -> list[np.ndarray]:
         """A state of zeros, as `read_state` gives it; of nothing without recurrent layers."""
