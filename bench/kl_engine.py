@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bench.errors import BenchError
-from pantheon.engine import loading
+from pantheon.engine import placing
 from pantheon.engine.config import ModelOptions
 from pantheon.engine.errors import LoadFailed
+from pantheon.engine.loading import load_instance
 from pantheon.engine.model import Architecture, ModelConfig, Parameters, native_missing
 from pantheon.engine.model.kv_cache import ModelCache, Placement
 from pantheon.engine.row_sampling import RowSampling
@@ -70,8 +71,8 @@ class EngineLogits:
         self._hidden: list[Float[np.ndarray, "batch time hidden"]] = []
         options = ModelOptions(path=model, ctx_cap=window, max_sessions=1, max_concurrent=1)
         try:
-            with mock.patch.object(loading, "Runner", self._recorded_runner):
-                self._instance = loading.load_instance(options, config)
+            with mock.patch.object(placing, "Runner", self._recorded_runner):
+                self._instance = load_instance(options, config)
         except LoadFailed as error:
             raise BenchError(f"{mode.name}: {error}") from error
 
