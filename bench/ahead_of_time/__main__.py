@@ -1,5 +1,5 @@
-"""`python -m bench.ahead_of_time`: GPU kernels for A100 and H200, and whole steps for an H200,
-compiled on a machine without a GPU, as tables.
+"""`python -m bench.ahead_of_time`: GPU kernels for A100 and H200, and whole steps for one H200 or
+several, compiled on a machine without a GPU, as tables.
 
 With `--all-steps` only steps, but all of them, of models with all their layers. What it prints is
 kept in bench/results. It ends with 1 where a kernel spills, a step does not fit, or layers of a
@@ -83,14 +83,22 @@ def _steps(work: Sequence[Callable[[], WholeStep]], which: str) -> list[str]:
 
 
 def _few_steps() -> list[Callable[[], WholeStep]]:
+    few = [model.first_layers(_FEW_LAYERS) for model in (DENSE, HYBRID, MIXTURE)]
     return [
-        partial(compiled_step, model.first_layers(_FEW_LAYERS), LARGEST_DECODE)
-        for model in (DENSE, HYBRID, MIXTURE)
+        *(partial(compiled_step, model, LARGEST_DECODE) for model in few),
+        partial(compiled_step, few[0], LARGEST_DECODE, dies=2),
     ]
 
 
 def _every_step() -> list[Callable[[], WholeStep]]:
-    return [partial(compiled_step, model, step) for model, step in product(MODELS, STEPS)]
+    return [
+        *(partial(compiled_step, model, step) for model, step in product(MODELS, STEPS)),
+        *(
+            partial(compiled_step, model, LARGEST_DECODE, dies)
+            for model in MODELS
+            for dies in (2, 8)
+        ),
+    ]
 
 
 def _compiled(work: Sequence[Callable[[], _Result]]) -> list[_Result]:

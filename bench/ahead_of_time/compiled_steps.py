@@ -1,4 +1,4 @@
-"""What is known of a whole step for an H200 before it has run."""
+"""What is known of a whole step for H200s before it has run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ MEMORY_BYTES: Final = 141_000_000_000
 _HEAD: Final = (
     "model",
     "step",
+    "dies",
     "layers",
     "arguments GB",
     "temporary MB",
@@ -29,9 +30,10 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WholeStep:
-    """One step compiled for an H200.
+    """One step compiled for one H200, or for several of one host.
 
     Attributes:
+        dies: how many it runs on; all bytes are those of one.
         layers, of_layers: that were compiled, and that the model has.
         argument_bytes: weights, keys and values, states and what the step is given.
         temporary_bytes: beside arguments and results.
@@ -46,6 +48,7 @@ class WholeStep:
     model: str
     kind: str
     step: str
+    dies: int
     layers: int
     of_layers: int
     argument_bytes: int
@@ -77,7 +80,7 @@ def faults(steps: Sequence[WholeStep]) -> list[str]:
     """What must not be: steps that do not fit, layers of a decode step outside of graphs."""
     found = []
     for one in steps:
-        name = f"{one.model}, {one.step}"
+        name = f"{one.model}, {one.step}" + (f" over {one.dies} dies" if one.dies > 1 else "")
         if not one.fits:
             found.append(f"{name}: does not fit into {MEMORY_BYTES} bytes")
         if one.step == PREFILL:
@@ -94,6 +97,7 @@ def _cells(one: WholeStep) -> tuple[str, ...]:
     return (
         one.model,
         one.step,
+        str(one.dies),
         str(one.layers) if one.layers == one.of_layers else f"{one.layers} of {one.of_layers}",
         f"{one.argument_bytes / 1e9:.2f}",
         f"{one.temporary_bytes / 1e6:.1f}",

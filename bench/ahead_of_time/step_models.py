@@ -17,7 +17,8 @@ from pantheon.engine.model.gated_delta_net import DeltaNetParameters
 from pantheon.engine.model.mlp import MlpParameters
 from pantheon.engine.model.moe import MoeParameters
 from pantheon.engine.model.packed import PackedMatrix, RawMatrix
-from pantheon.engine.model.parameters import LayerParameters
+from pantheon.engine.model.parameters import LayerParameters, layer_on_dies
+from pantheon.engine.model.sharding import Shards
 from pantheon.engine.precision import Precision
 
 _WINDOW: Final = 32768
@@ -44,15 +45,19 @@ class StepModel:
         config = replace(self.config, layers=count, recurrent=self.config.recurrent[:count])
         return replace(self, config=config)
 
-    def parameters(self) -> Parameters:
-        """Shapes of its weights, as they are read for a GPU."""
+    def parameters(self, shards: Shards) -> Parameters:
+        """Shapes of its weights, as they are read for GPUs and lie on them."""
         config = self.config
+        embedding = _matrix(TensorType.Q4_K, config.vocabulary, config.hidden)
+        head = _matrix(TensorType.Q6_K, config.vocabulary, config.hidden)
         return Parameters(
-            embedding=_matrix(TensorType.Q4_K, config.vocabulary, config.hidden),
-            layers=tuple(self._layer(index) for index in range(config.layers)),
-            output_norm=_array(config.hidden),
-            head=_matrix(TensorType.Q6_K, config.vocabulary, config.hidden),
-            frequencies=_array(config.rope.dim // 2),
+            embedding=shards.vocabulary(embedding),
+            layers=tuple(
+                layer_on_dies(self._layer(index), shards) for index in range(config.layers)
+            ),
+            output_norm=shards.whole(_array(config.hidden)),
+            head=shards.vocabulary(head),
+            frequencies=shards.whole(_array(config.rope.dim // 2)),
         )
 
     def _layer(self, index: int) -> LayerParameters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,9 +63,9 @@ def use_tools(folder: Path) -> None:
     os.environ["PATH"] = f"{assembler.parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def device() -> Any:
-    """The one device of a topology of one."""
+def devices(count: int) -> Sequence[Any]:
+    """Those of one host that has so many."""
     from jax.experimental import topologies
 
-    topology = topologies.get_topology_desc("", "cuda", target_config=H200, topology="1x1x1")
-    return topology.devices[0]
+    topology = topologies.get_topology_desc("", "cuda", target_config=H200, topology=f"1x1x{count}")
+    return topology.devices

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import jax
-import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, use_abstract_mesh
+from jax.sharding import NamedSharding, use_abstract_mesh
 
 from bench.ahead_of_time import target
 from bench.ahead_of_time.compiled_steps import PREFILL, WholeStep
 from bench.ahead_of_time.step_models import StepModel
 from pantheon.engine.model.registry import architecture_named
+from pantheon.engine.model.sharding import Rows, Shards
 from pantheon.engine.residency.thunks import launches
 from pantheon.engine.row_sampling import RowSampling
 from pantheon.engine.runner.arguments import StepArguments
@@ -28,6 +28,7 @@ from pantheon.engine.runner.buckets import DECODE_BATCHES
 from pantheon.engine.runner.capacity import Capacity
 from pantheon.engine.runner.empty_state import zeroed_state
 from pantheon.engine.runner.graphs import CudaGraphs, dumped_layers
+from pantheon.engine.runner.on_dies import Gives, OnDies
 from pantheon.engine.runner.steps import decode_step, prefill_step, step_of_model
 
 STEPS: Final = (*(f"decode {batch}" for batch in DECODE_BATCHES), PREFILL)
@@ -39,22 +40,18 @@ _CHECKPOINTS: Final = 16
 _GREEDY: Final = RowSampling(0.0, 1.0, 0, 0)
 
 
-def compiled_step(model: StepModel, step: str) -> WholeStep:
-    """Compile one of `STEPS`. XLA must know its tools; see `target.use_tools`."""
-    mesh = Mesh(np.array([target.device()]), ("device",))
-    sharding = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
-
-    def there(array: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
-
-    function, arguments = _step(model, step)
+def compiled_step(model: StepModel, step: str, dies: int = 1) -> WholeStep:
+    """Compile one of `STEPS`, over so many devices. XLA must know its tools; see
+    `target.use_tools`."""
+    shards = Shards.over(target.devices(dies), model.config, put=_shape_on_dies)
+    function, arguments, results = _step(model, step, shards)
     began = time.perf_counter()
     # By it Triton and Pallas know the device.
-    with use_abstract_mesh(sharding.mesh.abstract_mesh), warnings.catch_warnings():
+    with use_abstract_mesh(shards.mesh.abstract_mesh), warnings.catch_warnings():
         # From 0.11 on each lowering through Triton says that Mosaic GPU will replace it.
         warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
-        shapes = jax.tree.map(there, arguments)
-        lowered = jax.jit(function, donate_argnums=0).trace(*shapes).lower()
+        jitted = jax.jit(function, donate_argnums=0, out_shardings=results)
+        lowered = jitted.trace(*arguments).lower()
     is_decode = step != PREFILL
     options = CudaGraphs.options if is_decode else {}
     with TemporaryDirectory() as folder:
@@ -68,6 +65,7 @@ def compiled_step(model: StepModel, step: str) -> WholeStep:
         model=model.name,
         kind=model.kind,
         step=step,
+        dies=dies,
         layers=model.config.layers,
         of_layers=model.of_layers,
         argument_bytes=memory.argument_size_in_bytes,
@@ -81,8 +79,10 @@ def compiled_step(model: StepModel, step: str) -> WholeStep:
     )
 
 
-def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
-    """The function and what it is called with, of which shapes count."""
+def _step(
+    model: StepModel, step: str, shards: Shards
+) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
+    """The function, shapes of what it is called with, and layouts of what it gives."""
     config, architecture = model.config, architecture_named(model.architecture)
     capacity = Capacity(
         rows=_ROWS,
@@ -103,8 +103,22 @@ def _step(model: StepModel, step: str) -> tuple[Any, tuple[Any, ...]]:
             padding, [0] * batch, [()] * batch, [_GREEDY] * batch, nothing, nothing, []
         )
         function = decode_step
-    state = jax.eval_shape(
-        lambda: zeroed_state(architecture, config, capacity, None, stacked=False)
+    held = shards.plan.held(config)
+    on_dies = OnDies(
+        shards,
+        jax.eval_shape(lambda: zeroed_state(architecture, held, capacity, None, stacked=False)),
     )
-    bound = step_of_model(architecture, config, _PAGE, function)
-    return bound, (state, model.parameters(), *given)
+    state, parameters = on_dies.shapes, model.parameters(shards)
+    own = step_of_model(architecture, on_dies.local, _PAGE, function)
+    arguments = (state, parameters, *on_dies.put(given))
+    return on_dies.spread(own, parameters), arguments, on_dies.results(Gives.BOTH, state)
+
+
+def _shape_on_dies(
+    array: Any, layout: NamedSharding, order: Rows | None, axis: int
+) -> jax.ShapeDtypeStruct:
+    """See `Put`: nothing but the shape, which is all that there is."""
+    shape = list(array.shape)
+    if order is not None:
+        shape[axis] = len(order)
+    return jax.ShapeDtypeStruct(tuple(shape), array.dtype, sharding=layout)  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ _STEP = WholeStep(
     model="a model",
     kind="dense",
     step="decode 8",
+    dies=1,
     layers=4,
     of_layers=36,
     argument_bytes=140_000_000_000,
@@ -42,6 +43,9 @@ def test_a_dense_decode_step_is_a_graph_whole() -> None:
     outside = replace(_STEP, outside=2, whole=False)
     assert faults([outside]) == ["a model, decode 8: 2 launches are outside of graphs"]
     assert faults([replace(outside, kind="hybrid")]) == []
+    assert faults([replace(outside, dies=2)]) == [
+        "a model, decode 8 over 2 dies: 2 launches are outside of graphs"
+    ]
 
 
 def test_the_table_says_how_many_layers_were_compiled() -> None:

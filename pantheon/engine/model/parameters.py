@@ -83,7 +83,7 @@ def read_parameters(
     shards = reader.shards
 
     def read(index: int) -> LayerParameters:
-        layer = _placed(read_layer(reader, config, index), shards)
+        layer = layer_on_dies(read_layer(reader, config, index), shards)
         progress(index + 1, config.layers)
         return layer
 
@@ -109,8 +109,8 @@ def read_parameters(
     return parameters._replace(memory=reader.memory())
 
 
-def _placed(layer: LayerParameters, shards: Shards | None) -> LayerParameters:
-    """A layer on its dies, before the next one is read."""
+def layer_on_dies(layer: LayerParameters, shards: Shards | None) -> LayerParameters:
+    """A layer on its dies, before the next one is read; None for the default device."""
     if shards is None:
         return layer
     return LayerParameters(

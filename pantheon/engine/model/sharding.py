@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from pantheon.engine.gguf import TensorType, block_layout
+from pantheon.engine.kernels.packed_matmul import InterleavedMatrix
 from pantheon.engine.model.attention import AttentionParameters
 from pantheon.engine.model.config import ModelConfig
 from pantheon.engine.model.gated_delta_net import DeltaNetParameters
@@ -28,19 +29,46 @@ _Tree = TypeVar("_Tree")
 _Vector = Float[Array, " size"] | None
 
 
+class Put(Protocol):
+    """Puts an array of the host on the dies."""
+
+    def __call__(self, array: Any, layout: NamedSharding, order: Rows | None, axis: int, /) -> Any:
+        """Put it.
+
+        Args:
+            order: what it has along `axis` is taken in this order, some of it perhaps several
+                times; None for all of it as it is.
+        """
+        ...
+
+
+def put_on_dies(array: Any, layout: NamedSharding, order: Rows | None, axis: int) -> jax.Array:
+    """See `Put`."""
+    host = np.asarray(array)
+    host = host if order is None else np.take(host, order, axis=axis)
+    # Every process has the whole on its host, and makes of it what its own dies hold.
+    return jax.make_array_from_callback(host.shape, layout, lambda index: host[index])
+
+
 @dataclass(frozen=True)
 class Shards:
-    """A model's dies and what each has of it. Arrays are given as the host has them."""
+    """A model's dies and what each has of it. Arrays are given as the host has them.
+
+    Attributes:
+        put: how an array comes to the dies; another one than `put_on_dies` is for dies that are
+            not there.
+    """
 
     config: ModelConfig
     plan: ShardPlan
     mesh: Mesh
+    put: Put = put_on_dies
 
     @staticmethod
-    def over(devices: Sequence[Any], config: ModelConfig) -> Shards:
+    def over(devices: Sequence[Any], config: ModelConfig, put: Put = put_on_dies) -> Shards:
         """Divide a model of these dimensions among devices of JAX."""
         mesh = Mesh(np.asarray(devices), (DIE_AXIS,))
-        return Shards(config, plan_shards(config, len(devices)), mesh)
+        return Shards(config, plan_shards(config, len(devices)), mesh, put)
 
     @property
     def everywhere(self) -> NamedSharding:
@@ -169,7 +197,7 @@ class Shards:
         outputs, inputs = matrix.shape
         dies = self.plan.dies
         size = inputs // (dies if blocks is None else len(blocks))
-        if isinstance(matrix, jax.Array):
+        if not isinstance(matrix, PackedMatrix | InterleavedMatrix | SplitMatrix):
             part = self._put(matrix, along(1), _columns(blocks, size), axis=1)
             return SplitMatrix(part, inputs, outputs)
         block = _block_of(matrix)
@@ -186,14 +214,7 @@ class Shards:
         self, tree: _Tree, spec: PartitionSpec, order: Rows | None = None, axis: int = 0
     ) -> _Tree:
         layout = self.layout(spec)
-
-        def put(array: Any) -> jax.Array:
-            host = np.asarray(array)
-            host = host if order is None else np.take(host, order, axis=axis)
-            # Every process has the whole on its host, and makes of it what its own dies hold.
-            return jax.make_array_from_callback(host.shape, layout, lambda index: host[index])
-
-        placed: _Tree = jax.tree.map(put, tree)
+        placed: _Tree = jax.tree.map(lambda array: self.put(array, layout, order, axis), tree)
         return placed
 
 

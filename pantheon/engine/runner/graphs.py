@@ -29,9 +29,10 @@ from pantheon.engine.residency import (
 
 _log: Final = logging.getLogger(__name__)
 
-_RECORDED: Final = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,CONDITIONAL,WHILE"
-"""Of XLA's launches all that it can record: conditions and loops, which choosing the tokens has,
-besides what it records of itself. Left to the host they would wait for the device in every step."""
+_RECORDED: Final = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES,CONDITIONAL,WHILE"
+"""Of XLA's launches all that it can record. Besides what it records of itself these are conditions
+and loops, which choosing the tokens has, and where the dies add up what they have, which each layer
+does twice. Left to the host they would wait for the device in every step."""
 
 _OF_CAPTURE: Final = re.compile(r"(?i)command.?buffer|cuda graph|cuGraph|stream.?capture")
 """In what XLA says of a step that it could not record or replay."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from pantheon.engine.model import ModelConfig, Shards
@@ -40,6 +40,16 @@ class OnDies:
         )
         self._layouts = jax.tree.map(shards.layout, self._specs, is_leaf=_is_spec)
         self._shapes = state
+
+    @property
+    def shapes(self) -> DeviceState:
+        """The state as shapes with their layouts."""
+
+        def there(array: Any, layout: NamedSharding) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=layout)  # type: ignore[no-untyped-call]
+
+        shapes: DeviceState = jax.tree.map(there, self._shapes, self._layouts)
+        return shapes
 
     @property
     def local(self) -> ModelConfig:
