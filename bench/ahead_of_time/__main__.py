@@ -27,7 +27,7 @@ from bench.ahead_of_time import attention_cases, products, recurrent_cases, targ
 from bench.ahead_of_time.compiled import compiled_table, spilling
 from bench.ahead_of_time.compiled_steps import WholeStep, faults, steps_table
 from bench.ahead_of_time.step_models import DENSE, HYBRID, MIXTURE, MODELS
-from bench.ahead_of_time.whole_steps import LARGEST_DECODE, STEPS, compiled_step
+from bench.ahead_of_time.whole_steps import LARGEST_DECODE, SMALLEST_DECODE, STEPS, compiled_step
 from bench.results import ROOT, keep
 
 _CAPABILITIES: Final = (80, 90)
@@ -83,10 +83,12 @@ def _steps(work: Sequence[Callable[[], WholeStep]], which: str) -> list[str]:
 
 
 def _few_steps() -> list[Callable[[], WholeStep]]:
-    few = [model.first_layers(_FEW_LAYERS) for model in (DENSE, HYBRID, MIXTURE)]
+    dense, hybrid, mixture = (model.first_layers(_FEW_LAYERS) for model in (DENSE, HYBRID, MIXTURE))
     return [
-        *(partial(compiled_step, model, LARGEST_DECODE) for model in few),
-        partial(compiled_step, few[0], LARGEST_DECODE, dies=2),
+        *(partial(compiled_step, model, LARGEST_DECODE) for model in (dense, hybrid, mixture)),
+        partial(compiled_step, dense, LARGEST_DECODE, dies=2),
+        # Which fills its batch up where a dense one does not.
+        partial(compiled_step, hybrid, SMALLEST_DECODE),
     ]
 
 

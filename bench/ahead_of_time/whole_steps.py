@@ -32,6 +32,7 @@ from pantheon.engine.runner.on_dies import Gives, OnDies
 from pantheon.engine.runner.steps import decode_step, prefill_step, step_of_model
 
 STEPS: Final = (*(f"decode {batch}" for batch in DECODE_BATCHES), PREFILL)
+SMALLEST_DECODE: Final = STEPS[0]
 LARGEST_DECODE: Final = STEPS[-2]
 
 _ROWS: Final = DECODE_BATCHES[-1]

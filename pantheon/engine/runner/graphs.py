@@ -29,10 +29,19 @@ from pantheon.engine.residency import (
 
 _log: Final = logging.getLogger(__name__)
 
-_RECORDED: Final = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES,CONDITIONAL,WHILE"
-"""Of XLA's launches all that it can record. Besides what it records of itself these are conditions
-and loops, which choosing the tokens has, and where the dies add up what they have, which each layer
-does twice. Left to the host they would wait for the device in every step."""
+_RECORDED: Final = ",".join(
+    (
+        *("FUSION", "CUBLAS", "CUBLASLT", "CUSTOM_CALL", "CUDNN"),
+        # Where the dies add up what they have, twice in each layer.
+        "COLLECTIVES",
+        # A kernel that writes rows of a larger batch, as the small decode steps of hybrids do.
+        "DYNAMIC_SLICE_FUSION",
+        # Which choosing the tokens has.
+        *("CONDITIONAL", "WHILE"),
+    )
+)
+"""Of XLA's launches all that it can record. The last four kinds it would leave to the host if it
+were not told, which would wait for the device in every step."""
 
 _OF_CAPTURE: Final = re.compile(r"(?i)command.?buffer|cuda graph|cuGraph|stream.?capture")
 """In what XLA says of a step that it could not record or replay."""
