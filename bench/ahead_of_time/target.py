@@ -44,23 +44,28 @@ device_description_str: "NVIDIA H200"
 """A `GpuTargetConfigProto` of XLA as text: the device's limits as CUDA states them."""
 
 
+def tools(folder: Path) -> Path:
+    """Make of a folder what XLA takes for an installation of CUDA, of links to what Triton brings,
+    and give it back."""
+    brought = Path(triton.__file__).parent / "backends" / "nvidia"
+    for place, source in (
+        (folder / "bin" / "ptxas", brought / "bin" / "ptxas"),
+        (folder / "nvvm" / "libdevice" / "libdevice.10.bc", brought / "lib" / "libdevice.10.bc"),
+    ):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(source)
+    return folder
+
+
 def use_tools(folder: Path) -> None:
     """Tell XLA where assembler and device library are. Before JAX makes its first client.
 
     Args:
-        folder: becomes what XLA takes for an installation of CUDA, of links to what Triton brings.
+        folder: see `tools`.
     """
-    brought = Path(triton.__file__).parent / "backends" / "nvidia"
-    assembler, library = folder / "bin" / "ptxas", folder / "nvvm" / "libdevice"
-    for place, source in (
-        (assembler, brought / "bin" / "ptxas"),
-        (library / "libdevice.10.bc", brought / "lib" / "libdevice.10.bc"),
-    ):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(source)
-    flags = f"--xla_gpu_cuda_data_dir={folder} --xla_gpu_autotune_level=0"
+    flags = f"--xla_gpu_cuda_data_dir={tools(folder)} --xla_gpu_autotune_level=0"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
-    os.environ["PATH"] = f"{assembler.parent}{os.pathsep}{os.environ['PATH']}"
+    os.environ["PATH"] = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
 
 def devices(count: int) -> Sequence[Any]:

@@ -17,7 +17,7 @@ from pantheon.engine.model.fixed_batch import in_fixed_batch
 from pantheon.engine.model.gpu_products import gpu_expert_product
 from pantheon.engine.model.linear import linear
 from pantheon.engine.model.mlp import MlpParameters, silu_product, swiglu
-from pantheon.engine.model.packed import Stack, Weight, expert, values_of
+from pantheon.engine.model.packed import RawMatrix, Stack, Weight, expert, values_of
 from pantheon.engine.model.split import added_up, own_experts
 
 _TILE: Final = 8
@@ -76,9 +76,9 @@ def mixture(
     """Each token through the experts that the router likes best for it, by its weights.
 
     The weights are a softmax over all experts, made to sum to one over those that are used. On
-    GPUs all pairs of tokens and experts are multiplied at once. Elsewhere the experts are walked
-    through one after another, only those that a valid token uses, and the matrices of one expert
-    at a time are float32.
+    GPUs all pairs of tokens and experts are multiplied at once. Elsewhere, and in chunks of prompts
+    with stacks that no kernel reads, the experts are walked through one after another, only those
+    that a valid token uses, and the matrices of one expert at a time are float32.
 
     Args:
         implementation: see `expert_matmul.CHOSEN`. Where it has kernels, a row of a decode step is
@@ -112,8 +112,9 @@ def _mixture(
     if held != config.experts:
         # Nor do those of other dies, here.
         chosen = own_experts(chosen, held)
-    if implementation.is_gpu:
-        results = _at_once(parameters, tokens, chosen, implementation, few=x.shape[1] == 1)
+    few = x.shape[1] == 1
+    if implementation.is_gpu and (few or _by_kernels(parameters)):
+        results = _at_once(parameters, tokens, chosen, implementation, few=few)
     else:
         results = _through_experts(parameters, tokens, _group(chosen, held), config.used)
     mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
@@ -124,6 +125,14 @@ def _mixture(
         return mixed
     share = jnp.sum(x * parameters.shared_gate, axis=-1, keepdims=True)
     return mixed + shared * jax.nn.sigmoid(share)
+
+
+def _by_kernels(parameters: MoeParameters) -> bool:
+    """Whether kernels for GPUs read all stacks. XLA has no product of all pairs that does not
+    multiply each pair by each expert, which is too much for more than the rows of a decode step."""
+    return all(
+        isinstance(stack, RawMatrix) for stack in (parameters.gate, parameters.up, parameters.down)
+    )
 
 
 def _at_once(

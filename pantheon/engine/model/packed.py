@@ -109,8 +109,10 @@ def expert(stack: Stack, index: Int[Array, ""] | int) -> Float[Array, "_ _"] | P
     return stack[index]
 
 
-def split_rows(stack: Stack, sizes: tuple[int, ...]) -> tuple[Stack, ...]:
-    """A stack of fused matrices as stacks of their parts, `sizes` rows each."""
+def split_rows(
+    stack: Float[Array, "*stack _outputs inputs"] | PackedMatrix, sizes: tuple[int, ...]
+) -> tuple[Float[Array, "*stack _outputs inputs"] | PackedMatrix, ...]:
+    """A matrix, or a stack of them, as parts of `sizes` rows each."""
     check_parts(stack.shape[-2], sizes)
     if isinstance(stack, PackedMatrix):
         return tuple(replace(stack, data=stack.data[..., span, :]) for span in spans_of(sizes))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,17 +29,9 @@ _Tree = TypeVar("_Tree")
 _Vector = Float[Array, " size"] | None
 
 
-class Put(Protocol):
-    """Puts an array of the host on the dies."""
-
-    def __call__(self, array: Any, layout: NamedSharding, order: Rows | None, axis: int, /) -> Any:
-        """Put it.
-
-        Args:
-            order: what it has along `axis` is taken in this order, some of it perhaps several
-                times; None for all of it as it is.
-        """
-        ...
+Put: TypeAlias = Callable[[Any, NamedSharding, Rows | None, int], Any]
+"""Puts an array of the host on the dies in a layout. What it has along an axis, whose number comes
+last, is taken in an order, some of it perhaps several times; None takes all of it as it is."""
 
 
 def put_on_dies(array: Any, layout: NamedSharding, order: Rows | None, axis: int) -> jax.Array:

@@ -4,11 +4,19 @@ The kernels have tests of their own; here they are given what float16 holds."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax import Array
+from numpy.typing import NDArray
 
 from pantheon.engine.kernels.expert_matmul import by_expert
 from pantheon.engine.model import Implementation
@@ -53,6 +61,63 @@ def test_bfloat16_weights_are_multiplied_as_float32() -> None:
     exact = rows.astype(np.float64) @ np.asarray(weight, np.float64).T
     scale = np.abs(rows).astype(np.float64) @ np.abs(np.asarray(weight, np.float64)).T
     assert (np.abs(found - exact) <= scale * 2.0**-20).all()
+
+
+_COLUMNS = 64
+_PIECE_ROWS = 32
+_PIECE_BYTES = 4 * _COLUMNS * _PIECE_ROWS
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a matrix of this file needs them."""
+    monkeypatch.setattr(products, "PIECE_BYTES", _PIECE_BYTES)
+
+
+def _of_float16(*shape: int) -> NDArray[np.float16]:
+    values = np.random.default_rng(7).standard_normal(math.prod(shape), np.float32)
+    return values.reshape(shape).astype(np.float16)
+
+
+def _largest_float32(step: Callable[..., Array], *arguments: NDArray[Any]) -> int:
+    """Bytes of the largest float32 value of a step as it is traced."""
+    traced = jax.make_jaxpr(step)(*arguments)
+    values = [value.aval for equation in traced.eqns for value in equation.outvars]
+    return max(math.prod(one.shape) * 4 for one in values if one.dtype == jnp.float32)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_large_matrix_is_not_float32_whole() -> None:
+    """README, `PN_DIE_RESERVE_BYTES`: what a step takes beside model and cache has to fit into
+    it. The last piece is smaller than the others."""
+    weight = _of_float16(3 * _PIECE_ROWS + 5, _COLUMNS)
+    rows = np.random.default_rng(8).standard_normal((2, _COLUMNS), np.float32)
+    step = partial(products.gpu_product, implementation=Implementation.GPU)
+    assert _largest_float32(step, rows, weight) == _PIECE_BYTES
+    found = np.asarray(step(jnp.asarray(rows), jnp.asarray(weight)))
+    some = [0, _PIECE_ROWS - 1, _PIECE_ROWS, 2 * _PIECE_ROWS, 3 * _PIECE_ROWS, len(weight) - 1]
+    expected = rows.astype(np.float64) @ weight[some].astype(np.float64).T
+    np.testing.assert_allclose(found[:, some], expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_large_stack_is_not_float32_whole() -> None:
+    """The same of experts."""
+    experts, outputs = 16, _PIECE_ROWS // 8
+    stack = _of_float16(experts, outputs, _COLUMNS)
+    x = np.random.default_rng(9).standard_normal((4, _COLUMNS), np.float32)
+    pairs = by_expert(jnp.asarray([[3], [15], [0], [3]], jnp.int32), experts)
+
+    def step(x: Array, stack: Array) -> Array:
+        return products.gpu_expert_product(
+            x, stack, pairs, pairs.order, Implementation.GPU, few=True
+        )
+
+    assert _largest_float32(step, x, stack) == _PIECE_BYTES
+    found = np.asarray(step(jnp.asarray(x), jnp.asarray(stack)))
+    for place, token in enumerate((2, 0, 3, 1)):
+        expected = stack[(3, 15, 0, 3)[token]].astype(np.float64) @ x[token]
+        np.testing.assert_allclose(found[place], expected, rtol=1e-5, atol=1e-4)
 
 
 def test_tokens_are_multiplied_by_the_experts_that_they_chose() -> None:
