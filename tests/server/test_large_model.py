@@ -30,7 +30,7 @@ from tests.server.models import serve_tiny
 from tests.server.process import Server
 from tests.server.wire import get, post, post_chat, say
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(1800)]
 
 _NAME = "large"
 _WINDOW, _PAGE = 256, 64

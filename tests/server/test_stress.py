@@ -11,7 +11,7 @@ import pytest
 from tests.server.models import serve_tiny
 from tests.server.stress.run import ENVIRONMENT, OPTIONS, stress
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(900)]
 
 _REQUESTS = 2000
 _MOMENTS = 6

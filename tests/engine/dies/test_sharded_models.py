@@ -19,17 +19,28 @@ import pytest
 from tests.engine.dies.virtual_dies import COUNTS, FED_BACK, FLAG
 from tests.golden import golden_arrays
 
+pytestmark = pytest.mark.long
+
 _ROOT = Path(__file__).parents[3]
 _LIMIT_S = 570
-_MODELS = ["llama-smollm", "qwen3moe", "qwen35", "qwen35moe-q-Q4_K_M"]
+_MODELS = {
+    "llama-smollm": COUNTS,
+    "qwen3moe": COUNTS,
+    "qwen35": COUNTS,
+    "qwen35moe-q-Q4_K_M": (8,),
+}
 """A dense model, a mixture of experts, a hybrid with delta nets, and both of those packed in blocks
-of 256 values, which a cut through columns would hit."""
+of 256 values, which a cut through columns would hit; and the numbers of dies."""
 
 
 @cache
 def _answers(name: str) -> list[dict[str, Any]]:
+    return _said(name, *map(str, _MODELS[name]))
+
+
+def _said(*arguments: str) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.engine.dies.virtual_dies", name],
+        [sys.executable, "-W", "error", "-m", "tests.engine.dies.virtual_dies", *arguments],
         cwd=_ROOT,
         env={**os.environ, "XLA_FLAGS": FLAG},
         capture_output=True,
@@ -52,12 +63,21 @@ def _golden(name: str) -> list[int]:
 @pytest.mark.parametrize("name", _MODELS)
 def test_any_number_of_dies_gives_the_same_tokens(name: str) -> None:
     found = _answers(name)
-    assert [row["dies"] for row in found] == [list(range(8 - count, 8)) for count in COUNTS]
-    assert [row["tokens"] for row in found] == [_golden(name)] * len(COUNTS)
+    counts = _MODELS[name]
+    assert [row["dies"] for row in found] == [list(range(8 - count, 8)) for count in counts]
+    assert [row["tokens"] for row in found] == [_golden(name)] * len(counts)
 
 
 @pytest.mark.timeout(_LIMIT_S + 30)
-@pytest.mark.parametrize("name", _MODELS)
+def test_the_kernels_for_gpus_give_the_same_tokens_over_two_dies() -> None:
+    """ARCHITECTURE, dies: a kernel runs on a die's own heads and knows nothing of others. Of
+    attention, delta nets, convolutions and rows, interpreted."""
+    (row,) = _said("qwen35", "--for-gpus", "2")
+    assert (row["by"], row["tokens"]) == ("GPU_INTERPRETED", _golden("qwen35"))
+
+
+@pytest.mark.timeout(_LIMIT_S + 30)
+@pytest.mark.parametrize("name", [name for name, counts in _MODELS.items() if len(counts) > 1])
 def test_a_session_moves_between_numbers_of_dies(name: str) -> None:
     """Reference, `POST /session/restore`: same architecture and weights; where heads stand on dies
     is no part of a blob. The turn goes on from the cache as if it had never left."""

@@ -13,6 +13,8 @@ from pantheon.engine.precision import Precision
 from tests.engine.model.forward import Model, open_model, run
 from tests.golden import golden_arrays, golden_file
 
+pytestmark = pytest.mark.long
+
 _GRID = 128
 
 

@@ -22,7 +22,9 @@ def test_what_a_step_needs_beside_its_arguments_does_not_grow_with_the_window(na
     config = replace(config, context_length=32768)
     needed = []
     for window in (1024, 32768):
-        runner = Runner(architecture, config, parameters, Capacity(8, 16, _PAGE, window))
+        runner = Runner(
+            architecture, config, parameters, Capacity(8, 16, _PAGE, window), batches=(8,)
+        )
         runner.compile(lambda message: None)
         needed += [runner.temporary_bytes(step) for step in ("prefill", "decode 8")]
     short_prefill, short_decode, prefill, decode = needed
