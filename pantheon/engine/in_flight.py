@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pantheon.engine.batches import holding
 from pantheon.engine.generation import Generation
 from pantheon.engine.sampled_token import SampledToken
 from pantheon.engine.scheduler import DecodeRow, PrefillChunk, RowStart, StateSave
-from pantheon.engine.step_runner import Tokens
+from pantheon.engine.step_entries import step_entries
+from pantheon.engine.step_runner import StepRunner, Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +59,30 @@ class InFlight:
             read = iter(tokens.read())
             for generation, count in samples:
                 yield generation, list(itertools.islice(read, count))
+
+
+def dispatch(step: PlannedStep, runner: StepRunner, now: float) -> InFlight:
+    """Hand a step to the device.
+
+    Args:
+        now: seconds, by the clock of who measures it.
+    """
+    in_flight = InFlight(step, now)
+    for save in step.saves:
+        runner.save_state(save.row, save.slot)
+    for generation, start in step.starts:
+        runner.start_row(start.row, generation.sampling)
+        runner.load_state(start.row, start.load_state)
+        if start.copy_page is not None:
+            runner.copy_page(*start.copy_page)
+    if step.decode:
+        entries = step_entries(step.decode)
+        samples = tuple((generation, 1 + len(row.drafts)) for generation, row in step.decode)
+        in_flight.add(samples, runner.decode(*entries))
+        in_flight.batch = holding(len(entries.rows), runner.batches)
+    if step.prefill is not None:
+        chunk = step.prefill
+        in_flight.add((), runner.prefill(chunk.tokens, chunk.start, chunk.pages, chunk.row))
+        if chunk.save_state is not None:
+            runner.save_state(chunk.row, chunk.save_state)
+    return in_flight

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from pantheon.engine.batches import holding
 from pantheon.engine.cache import Session, SessionSlotsFull, SessionTable
 from pantheon.engine.config import Speculation
 from pantheon.engine.draft_budget import DraftBudget
@@ -15,27 +14,23 @@ from pantheon.engine.drafting import DraftCount
 from pantheon.engine.errors import (
     EngineError,
     GenerationFailed,
-    ServerBusy,
     ServerShuttingDown,
     SessionCapacity,
 )
 from pantheon.engine.events import Failed
 from pantheon.engine.generation import Generation
-from pantheon.engine.in_flight import InFlight, PlannedStep
+from pantheon.engine.in_flight import InFlight, PlannedStep, dispatch
 from pantheon.engine.jobs import Job, Jobs
+from pantheon.engine.live_generations import LiveGenerations
 from pantheon.engine.live_sessions import LiveSessions
 from pantheon.engine.sampled_token import SampledToken
-from pantheon.engine.scheduler import QueueFull, Scheduler, Sequence
+from pantheon.engine.scheduler import Scheduler, Sequence
 from pantheon.engine.status import UNMEASURED_PREFILL_RATE
-from pantheon.engine.step_entries import step_entries
 from pantheon.engine.step_runner import StepRunner
 from pantheon.engine.step_times import StepTimes
 from pantheon.engine.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
-
-_RETRY_AFTER_S = 5
-"""Seconds after which a refused client may try again: about the length of a short answer."""
 
 
 class StepLoop:
@@ -94,7 +89,7 @@ class StepLoop:
             self._budget = DraftBudget(runner.batches, self.times.batches, always=always)
         self.stepped = False
         self.drafts = DraftCount()
-        self._generations: dict[Sequence, Generation] = {}
+        self._live = LiveGenerations(name, scheduler, self.sessions)
         self._jobs = Jobs()
         self._refusal: EngineError | None = None
         self._closing = False
@@ -111,7 +106,7 @@ class StepLoop:
     @property
     def idle(self) -> bool:
         """True when no generation runs or waits."""
-        return not self._generations
+        return not self._live
 
     @property
     def stopped(self) -> bool:
@@ -121,7 +116,7 @@ class StepLoop:
     @property
     def load(self) -> int:
         """Generations that run or wait."""
-        return len(self._generations)
+        return len(self._live)
 
     def submit(self, generation: Generation, session_id: str | None = None) -> None:
         """Queue a generation; its session is busy until its end.
@@ -138,24 +133,14 @@ class StepLoop:
                 raise self._refused()
             if session_id is not None:
                 sequence.session = self._session(session_id, len(sequence.prompt))
-            try:
-                self._scheduler.submit(sequence)
-            except QueueFull:
-                raise ServerBusy(
-                    f"every decode row of {self._name} is busy and its queue is full; retry later",
-                    _RETRY_AFTER_S,
-                ) from None
-            if sequence.session is not None:
-                self.sessions.begin_turn(sequence.session)
-            self._generations[sequence] = generation
-            self._announce_admitted()
+            self._live.submit(generation)
             self.lock.notify()
 
     def cancel(self, sequence: Sequence) -> None:
         """Break a generation off; row and pages are free at once. No event follows. Idempotent."""
         with self.lock:
-            self._drop(sequence)
-            self._announce_admitted()
+            self._live.drop(sequence)
+            self._live.announce_admitted()
             self.lock.notify()
 
     def perform(self, pieces: Iterator[None]) -> None:
@@ -181,7 +166,7 @@ class StepLoop:
         """
         with self.lock:
             self._refusal = self._refusal or refusal
-            self._refuse_waiting(self._refusal)
+            self._live.refuse_waiting(self._refusal)
 
     def abandon(self, refusal: EngineError) -> None:
         """End every generation although a step that has begun may never end. Idempotent.
@@ -194,8 +179,8 @@ class StepLoop:
         with self.lock:
             self._abandoned = self._closing = True
             self._refusal = self._refusal or refusal
-            self._refuse_waiting(self._refusal)
-            self._fail_running(Failed(str(refusal)))
+            self._live.refuse_waiting(self._refusal)
+            self._live.fail_running(Failed(str(refusal)))
             self._jobs.give_up(refusal)
             self.lock.notify()
         self._over.set()
@@ -250,15 +235,15 @@ class StepLoop:
                 with self.lock:
                     # First what is kept: who is admitted below must not resume from it.
                     self._scheduler.lose_cache()
-                    self._fail_running(Failed("the generation failed"))
+                    self._live.fail_running(Failed("the generation failed"))
                     self._jobs.give_up(GenerationFailed("a step failed beside it"))
                 self._start_over()
         with self.lock:
             refusal = self._refused()
-            self._refuse_waiting(refusal)
+            self._live.refuse_waiting(refusal)
             stopped = f"{self._name} stopped serving before the answer was complete"
             ends_with_server = isinstance(refusal, ServerShuttingDown)
-            self._fail_running(Failed(stopped, shutting_down=ends_with_server))
+            self._live.fail_running(Failed(stopped, shutting_down=ends_with_server))
             self._jobs.give_up(refusal)
             self.sessions.clear()
 
@@ -288,9 +273,9 @@ class StepLoop:
             self._collect(in_flight)
             in_flight = None
         with self.lock:
-            self._refuse_expired()
+            self._live.refuse_expired(self._clock(), self._queue_wait_s)
             step = self._plan(all_read=in_flight is None)
-            self._announce_admitted()
+            self._live.announce_admitted()
         following = None if step is None else self._dispatch(step)
         if in_flight is not None:
             self._collect(in_flight)
@@ -323,9 +308,9 @@ class StepLoop:
             return None
         return PlannedStep(
             plan.prefill,
-            tuple((self._generations[row.sequence], row) for row in plan.decode),
+            tuple((self._live[row.sequence], row) for row in plan.decode),
             plan.saves,
-            tuple((self._generations[start.sequence], start) for start in plan.starts),
+            tuple((self._live[start.sequence], start) for start in plan.starts),
         )
 
     def _drafts(self) -> int:
@@ -334,36 +319,16 @@ class StepLoop:
             return 0
         with self.lock:
             decoding = self._scheduler.decoding
-            guesses = [self._generations[sequence].guess for sequence in decoding]
+            guesses = [self._live[sequence].guess for sequence in decoding]
         return self._budget.drafts(len(decoding), [guess for guess in guesses if guess])
 
     def _draft(self, sequence: Sequence, most: int) -> tuple[int, ...]:
-        drafting = self._generations[sequence].drafting
+        drafting = self._live[sequence].drafting
         return () if drafting is None else drafting.draft(most)
 
     def _dispatch(self, step: PlannedStep) -> InFlight:
-        """Hand a step to the device."""
         self.stepped = True
-        in_flight = InFlight(step, self._clock())
-        for save in step.saves:
-            self._runner.save_state(save.row, save.slot)
-        for generation, start in step.starts:
-            self._runner.start_row(start.row, generation.sampling)
-            self._runner.load_state(start.row, start.load_state)
-            if start.copy_page is not None:
-                self._runner.copy_page(*start.copy_page)
-        if step.decode:
-            entries = step_entries(step.decode)
-            samples = tuple((generation, 1 + len(row.drafts)) for generation, row in step.decode)
-            in_flight.add(samples, self._runner.decode(*entries))
-            in_flight.batch = holding(len(entries.rows), self._runner.batches)
-        if step.prefill is not None:
-            chunk = step.prefill
-            computed = self._runner.prefill(chunk.tokens, chunk.start, chunk.pages, chunk.row)
-            in_flight.add((), computed)
-            if chunk.save_state is not None:
-                self._runner.save_state(chunk.row, chunk.save_state)
-        return in_flight
+        return dispatch(step, self._runner, self._clock())
 
     def _collect(self, in_flight: InFlight) -> None:
         for generation, tokens in in_flight.read():
@@ -387,8 +352,8 @@ class StepLoop:
         generation.end_step()
         if end is not None:
             with self.lock:
-                self._drop(sequence, tuple(generation.sampled))
-                self._announce_admitted()
+                self._live.drop(sequence, tuple(generation.sampled))
+                self._live.announce_admitted()
             if generation.drafting is not None and generation.drafting.count.drafted:
                 self.drafts += generation.drafting.count
                 _log.info(
@@ -404,8 +369,8 @@ class StepLoop:
         """End a generation whose scores are no numbers, and keep nothing of what it computed."""
         _log.error("%s computed scores that are no numbers; the request ends here", self._name)
         with self.lock:
-            self._drop(generation.sequence, lost=True)
-            self._announce_admitted()
+            self._live.drop(generation.sequence, lost=True)
+            self._live.announce_admitted()
         generation.stream.put(Failed("the model computed scores that are no numbers"))
 
     def _measure(self, in_flight: InFlight) -> None:
@@ -417,49 +382,6 @@ class StepLoop:
             prefilled = 0 if step.prefill is None else len(step.prefill.tokens)
             self.times.add(now - began, batch=in_flight.batch, prefilled=prefilled)
 
-    def _drop(
-        self, sequence: Sequence, sampled: tuple[int, ...] | None = None, *, lost: bool = False
-    ) -> None:
-        """Take a generation out; see `Scheduler.finish`."""
-        if self._generations.pop(sequence, None) is not None:
-            self._scheduler.finish(sequence, sampled, lost=lost)
-            if sequence.session is not None:
-                self.sessions.end_turn(sequence.session)
-
-    def _announce_admitted(self) -> None:
-        for sequence, generation in self._generations.items():
-            if sequence.row is not None:
-                generation.stream.admit()
-
-    def _refuse_expired(self) -> None:
-        for sequence in self._scheduler.expired(self._clock() - self._queue_wait_s):
-            self._generations[sequence].stream.refuse(
-                ServerBusy(
-                    f"no decode row of {self._name} became free within "
-                    f"{self._queue_wait_s:g} s; retry later",
-                    _RETRY_AFTER_S,
-                )
-            )
-            self._drop(sequence)
-
-    def _fail_running(self, end: Failed) -> None:
-        for generation in self._with_row(True):
-            generation.stream.put(end)
-            self._drop(generation.sequence, lost=True)
-
     def _refused(self) -> EngineError:
         """Why nothing is admitted any more."""
         return self._refusal or ServerShuttingDown(f"{self._name} takes no more requests")
-
-    def _refuse_waiting(self, refusal: EngineError) -> None:
-        for generation in self._with_row(False):
-            generation.stream.refuse(refusal)
-            self._drop(generation.sequence)
-
-    def _with_row(self, admitted: bool) -> list[Generation]:
-        """A list made now: dropping one generation may give its row to the next."""
-        return [
-            generation
-            for sequence, generation in self._generations.items()
-            if (sequence.row is not None) == admitted
-        ]
