@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import sys
 import time
 from argparse import ArgumentParser
@@ -25,7 +26,7 @@ from typing import Final, TypeVar
 from bench import machine
 from bench.ahead_of_time import attention_cases, products, recurrent_cases, target
 from bench.ahead_of_time.compiled import compiled_table, spilling
-from bench.ahead_of_time.compiled_steps import WholeStep, faults, steps_table
+from bench.ahead_of_time.compiled_steps import WholeStep, faults, step_name, steps_table
 from bench.ahead_of_time.step_models import (
     DENSE,
     HYBRID,
@@ -40,6 +41,8 @@ _CAPABILITIES: Final = (80, 90)
 _FEW_LAYERS: Final = 4
 """One that attends among three with states, and all types of matrices."""
 
+_OVER_DIES: Final = ((DENSE, 8), (HYBRID, 2), (MIXTURE, 2), (HYBRID_MIXTURE, 8))
+
 _Result = TypeVar("_Result")
 
 
@@ -50,13 +53,22 @@ def main() -> int:
         0; 1 when something is not as it must be.
     """
     parser = ArgumentParser("python -m bench.ahead_of_time")
-    parser.add_argument("--all-steps", action="store_true", help="every step of whole models")
-    all_steps = parser.parse_args().all_steps
+    parser.add_argument(
+        "--all-steps",
+        nargs="?",
+        const=".",
+        metavar="PATTERN",
+        help="every step of whole models, or those in whose name a regular expression is found, "
+        "such as 'Qwen3-8B.*decode 8'",
+    )
+    pattern = parser.parse_args().all_steps
     # Not for the kernels' compiler alone: what is spawned hands it on to XLA.
     with TemporaryDirectory() as folder:
         target.use_tools(Path(folder))
-        found = [] if all_steps else _kernels()
-        found += _steps(_every_step() if all_steps else _few_steps(), "all" if all_steps else "few")
+        if pattern is None:
+            found = [*_kernels(), *_steps(_few_steps(), "few")]
+        else:
+            found = _steps(_every_step(pattern), "all")
     for fault in found:
         print(f"must not be: {fault}", file=sys.stderr)
     return 1 if found else 0
@@ -98,11 +110,15 @@ def _few_steps() -> list[Callable[[], WholeStep]]:
     ]
 
 
-def _every_step() -> list[Callable[[], WholeStep]]:
-    over_dies = ((DENSE, 8), (HYBRID, 2), (MIXTURE, 2), (HYBRID_MIXTURE, 8))
+def _every_step(pattern: str) -> list[Callable[[], WholeStep]]:
+    steps = [
+        *((model, step, 1) for model, step in product(MODELS, STEPS)),
+        *((model, LARGEST_DECODE, dies) for model, dies in _OVER_DIES),
+    ]
     return [
-        *(partial(compiled_step, model, step) for model, step in product(MODELS, STEPS)),
-        *(partial(compiled_step, model, LARGEST_DECODE, dies) for model, dies in over_dies),
+        partial(compiled_step, model, step, dies)
+        for model, step, dies in steps
+        if re.search(pattern, step_name(model.name, step, dies))
     ]
 
 

@@ -71,6 +71,11 @@ class WholeStep:
         return asdict(self) | {"seconds": round(self.seconds, 1), "fits": self.fits}
 
 
+def step_name(model: str, step: str, dies: int) -> str:
+    """What a step is called."""
+    return f"{model}, {step}" + (f" over {dies} dies" if dies > 1 else "")
+
+
 def steps_table(steps: Sequence[WholeStep]) -> str:
     """Steps as a table for people."""
     return text_table([_HEAD, *map(_cells, steps)], left=2)
@@ -80,7 +85,7 @@ def faults(steps: Sequence[WholeStep]) -> list[str]:
     """What must not be: steps that do not fit, layers of a decode step outside of graphs."""
     found = []
     for one in steps:
-        name = f"{one.model}, {one.step}" + (f" over {one.dies} dies" if one.dies > 1 else "")
+        name = step_name(one.model, one.step, one.dies)
         if not one.fits:
             found.append(f"{name}: does not fit into {MEMORY_BYTES} bytes")
         if one.step == PREFILL:
