@@ -19,8 +19,11 @@ PYTEST_ARGS ?=
 WORKERS ?= 2
 # A module stays in one process. They begin in the order of collection, the long ones first.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
-# Who chooses tests may choose none of one kind: pytest's exit status 5.
-NONE_CHOSEN = $(if $(PYTEST_ARGS),|| test $$? = 5)
+# $(call pytest_parts,COMMAND,PART ...) runs pytest for one part after another. Who chooses tests may
+# choose none of one part, for which pytest's exit status is 5, but not none at all.
+pytest_parts = chosen=; for part in $(2); do \
+	echo "== pytest $$part"; $(1) $$part $(PYTEST_ARGS) && chosen=yes || test $$? = 5 || exit 1; \
+	done; test -n "$$chosen" || { echo "no test was chosen" >&2; exit 1; }
 PARITY_ARGS ?=
 BENCH_ARGS ?=
 
@@ -40,6 +43,8 @@ TEST_STAMP := $(VENV)/.installed-test$(addprefix -,$(EXTRAS))
 BENCH_STAMP := $(VENV)/.installed-bench$(addprefix -,$(EXTRAS))
 CLIENTS := tests/clients
 KERNELS ?= .venv-kernels
+# Decorated for Triton's interpreter or for its compiler, so that each needs a process of its own.
+KERNELS_TESTS := tests/kernels_gpu/interpreted tests/kernels_gpu/compiled
 KERNELS_NEEDS := tests/kernels_gpu/environment.py
 # pyenv puts a python3.12 on the path that runs only where that version was chosen.
 KERNELS_PYTHON ?= $(shell for found in python3.12 python3.13 \
@@ -57,10 +62,7 @@ run: $(RUN_STAMP) $(NATIVE_STAMP)
 	@exec $(BIN)/gunicorn pantheon.app
 
 test: check $(NATIVE_STAMP) fuzz
-	@echo "== pytest"
-	@$(PYTEST) --ignore=tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
-	@echo "== pytest: servers"
-	@$(PYTEST) tests/server $(PYTEST_ARGS) $(NONE_CHOSEN)
+	@$(call pytest_parts,$(PYTEST),--ignore=tests/server tests/server)
 
 clients: $(TEST_STAMP) $(CLIENTS_STAMP)
 	@echo "== pytest: clients"
@@ -70,10 +72,7 @@ clients: $(TEST_STAMP) $(CLIENTS_STAMP)
 kernels: export JAX_PLATFORMS = cpu
 kernels: export JAX_SKIP_CUDA_CONSTRAINTS_CHECK = 1
 kernels: kernels-environment
-	@echo "== kernels in Triton's interpreter"
-	@$(KERNELS)/bin/python -m pytest tests/kernels_gpu/interpreted $(PYTEST_ARGS)
-	@echo "== kernels as their compiler sees them"
-	@$(KERNELS)/bin/python -m pytest tests/kernels_gpu/compiled $(PYTEST_ARGS)
+	@$(call pytest_parts,$(KERNELS)/bin/python -m pytest,$(KERNELS_TESTS))
 	@echo "== kernels compiled for sm_80 and sm_90, decode steps for an H200"
 	@$(KERNELS)/bin/python -m bench.ahead_of_time
 

@@ -101,17 +101,17 @@ def start(settings: Settings) -> Application:
             "serves nothing: start it by `pantheon serve`"
         )
     # Imported here because they bring in JAX, which must not be alive before a fork.
-    from pantheon.engine.accelerator import look_for_devices
+    from pantheon.engine.accelerator import keep_host, look_for_devices
     from pantheon.engine.programs import open_programs
 
     try:
-        group = None
+        group, only_others = None, keep_host()
         if config.hosts is not None:
             from pantheon.engine.hosts import lead_hosts
 
             # Before anything asks for devices: those of other hosts would not be among them.
             group = lead_hosts(config.hosts, config.build)
-        look_for_devices(config.backend)
+        look_for_devices(config.backend, only_others=only_others)
         programs = open_programs(config)
         from pantheon.engine.registry import build_engine
 
@@ -129,9 +129,11 @@ def follow(settings: Settings) -> str:
     config = settings.engine_config()
     assert config.hosts is not None, "a process that follows has a number among several"
     # Imported here because they bring in JAX.
+    from pantheon.engine.accelerator import keep_host
     from pantheon.engine.hosts import follow as follow_steps
     from pantheon.engine.hosts import follow_hosts
 
+    keep_host()
     try:
         return follow_steps(follow_hosts(config.hosts, config.build))
     except EngineError as error:

@@ -92,7 +92,7 @@ def faults(steps: Sequence[WholeStep]) -> list[str]:
             continue
         if one.layers_captured != one.layers:
             found.append(f"{name}: {one.layers_captured} of {one.layers} layers are graphs")
-        if one.kind == "dense" and not one.whole:
+        if not one.whole:
             found.append(f"{name}: {one.outside} launches are outside of graphs")
     return found
 

@@ -28,6 +28,7 @@ from bench.gpu_check.rates import measure_rates
 from bench.gpu_check.target import TINY, Target, find_target
 from bench.parity import golden_models
 from bench.results import RESULTS, ROOT, append
+from pantheon.engine.accelerator import keep_host
 from pantheon.model_options import bundled_models
 
 _MODELS: Final = ("llama-smollm-f32", "qwen3moe-f32", "qwen35-f32")
@@ -95,6 +96,7 @@ def _default_models() -> list[Path]:
 def _target(device: str | None) -> Target:
     # What JAX says of a driver that is not there is this command's to say, in one line.
     logging.getLogger("jax._src.xla_bridge").setLevel(logging.CRITICAL)
+    keep_host()
     host = jax.devices("cpu")[0]
     if device == "cpu":
         return Target(host, host, TINY)

@@ -11,6 +11,9 @@ from pantheon.engine.errors import LoadFailed, LoadFailure
 
 _log: Final = logging.getLogger(__name__)
 
+_HOST: Final = "cpu"
+"""What JAX calls it."""
+
 _JAX_LOGGER: Final = "jax._src.xla_bridge"
 _PLUGIN_ERROR: Final = "Jax plugin configuration error"
 _NONE_FOUND: Final = "JAX found none; is its driver loaded, and does CUDA_VISIBLE_DEVICES name any?"
@@ -33,11 +36,26 @@ class _PluginErrors(logging.Filter):
         return False
 
 
-def look_for_devices(backend: str) -> None:
+def keep_host() -> bool:
+    """Have JAX bring up the CPU too where JAX_PLATFORMS names only others: weights on their way to
+    dies are read there. Before JAX looks for devices.
+
+    Returns:
+        Whether it names only others, and so no CPU for models.
+    """
+    named: str | None = jax.config.values["jax_platforms"]
+    if not named or _HOST in named.split(","):
+        return False
+    jax.config.update("jax_platforms", f"{named},{_HOST}")  # type: ignore[no-untyped-call]
+    return True
+
+
+def look_for_devices(backend: str, *, only_others: bool = False) -> None:
     """Have JAX look for its devices; without any, models run on the CPU and the log says why.
 
     Args:
         backend: the build's; see `pantheon.build_info`.
+        only_others: what `keep_host` said.
 
     Raises:
         LoadFailed: JAX_PLATFORMS asks for devices that are not there.
@@ -46,7 +64,9 @@ def look_for_devices(backend: str) -> None:
     logger.addFilter(errors)
     try:
         platform = jax.default_backend()
-    # JAX asserts that one of the platforms of JAX_PLATFORMS is there.
+        if only_others and platform == _HOST:
+            raise RuntimeError(_NONE_FOUND)
+    # JAX asserts that some platform is there.
     except (RuntimeError, AssertionError) as error:
         reason = "; ".join(errors.found) or " ".join(str(error).split()) or _NONE_FOUND
         raise LoadFailed(
@@ -54,7 +74,7 @@ def look_for_devices(backend: str) -> None:
         ) from error
     finally:
         logger.removeFilter(errors)
-    if platform == "cpu" and backend != "cpu":
+    if platform == _HOST and backend != _HOST:
         _log.warning(
             "NO %s DEVICE IS VISIBLE, models run on the CPU: %.500s",
             backend.upper(),

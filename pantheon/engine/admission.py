@@ -8,6 +8,7 @@ from typing import Final
 from pantheon.engine.capacity import FEWEST_CHECKPOINTS, NotEnoughMemory
 from pantheon.engine.gguf import GGUFFile
 from pantheon.engine.model import ModelConfig
+from pantheon.engine.model.gpu_products import PIECE_BYTES as GPU_PIECE_BYTES
 from pantheon.engine.model.linear import PIECE_BYTES
 from pantheon.engine.model.read import FLOAT32_BYTES, held_size
 from pantheon.engine.runner import DECODE_BATCHES, PREFILL_CHUNK
@@ -97,7 +98,7 @@ def memory_need(
         weights=sum(sizes) + max(sizes, default=0),
         largest=max(sizes, default=0),
         cache=window * config.kv_bytes_per_token + states * FLOAT32_BYTES,
-        steps=_step_values(config) * FLOAT32_BYTES + _unpacked(file),
+        steps=_step_values(config) * FLOAT32_BYTES + _unpacked(file, config),
         programs=PROGRAM_BYTES + _large_layers(config) * LAYER_PROGRAM_BYTES,
     )
 
@@ -107,12 +108,13 @@ def _large_layers(config: ModelConfig) -> int:
     return config.layers if config.moe is not None else sum(config.recurrent)
 
 
-def _unpacked(file: GGUFFile) -> int:
+def _unpacked(file: GGUFFile, config: ModelConfig) -> int:
     """Bytes of what is float32 at once inside a step: pieces of a matrix, or the three matrices
     of one expert."""
     experts = [info.shape for info in file.tensors.values() if len(info.shape) == 3]
     largest = max((rows * columns for _, rows, columns in experts), default=0)
-    return 2 * PIECE_BYTES + 3 * largest * FLOAT32_BYTES
+    piece = GPU_PIECE_BYTES if config.implementation.is_gpu else PIECE_BYTES
+    return 2 * piece + 3 * largest * FLOAT32_BYTES
 
 
 def _step_values(config: ModelConfig) -> int:

@@ -32,17 +32,16 @@ def test_a_step_fits_into_the_memory_of_an_h200() -> None:
 
 
 def test_every_layer_of_a_decode_step_is_a_graph() -> None:
-    assert faults([replace(_STEP, kind="hybrid", layers_captured=3)]) == [
+    assert faults([replace(_STEP, layers_captured=3)]) == [
         "a model, decode 8: 3 of 4 layers are graphs"
     ]
     assert faults([replace(_STEP, layers_captured=None)]) != []
     assert faults([replace(_STEP, step=PREFILL, layers_captured=0, outside=9, whole=False)]) == []
 
 
-def test_a_dense_decode_step_is_a_graph_whole() -> None:
+def test_a_decode_step_is_a_graph_whole() -> None:
     outside = replace(_STEP, outside=2, whole=False)
     assert faults([outside]) == ["a model, decode 8: 2 launches are outside of graphs"]
-    assert faults([replace(outside, kind="hybrid")]) == []
     assert faults([replace(outside, dies=2)]) == [
         "a model, decode 8 over 2 dies: 2 launches are outside of graphs"
     ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -14,6 +17,7 @@ from bench.gpu_check.check import Check, largest_error
 from bench.gpu_check.parity import divergences
 from bench.gpu_check.raw_cases import product_error, raw_matrix
 from bench.gpu_check.target import TINY, Target
+from bench.results import ROOT
 from tests.golden import golden_file
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,6 +30,21 @@ def test_without_a_cuda_device_it_ends_with_2_and_one_line(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == "gpu-check: expected a CUDA device, found cpu\n"
+
+
+def test_jax_platforms_that_names_cuda_alone_is_no_other_error() -> None:
+    run = subprocess.run(
+        (sys.executable, "-m", "bench.gpu_check"),
+        cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": "cuda"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert run.returncode == 2, run.stderr
+    assert run.stderr.splitlines()[-1] == "gpu-check: expected a CUDA device, found cpu"
+    assert "Traceback" not in run.stderr
 
 
 def test_every_part_runs_and_is_kept_as_one_json(

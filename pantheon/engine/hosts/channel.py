@@ -14,9 +14,6 @@ _LENGTH: Final = struct.Struct(">I")
 _MOST_BYTES: Final = 1 << 30
 """Of one message: a page of the largest models is a few dozen megabytes."""
 
-_SEND_S: Final = 60.0
-"""Longest time that the other side may take nothing."""
-
 _Received = TypeVar("_Received")
 
 
@@ -42,12 +39,12 @@ class Channel(Generic[_Received]):
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _time_value(_SEND_S))
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder: msgspec.msgpack.Decoder[_Received] = msgspec.msgpack.Decoder(received)
 
     def send(self, message: object) -> None:
-        """Send a message.
+        """Send a message, however long the other side takes nothing: it may load a model. Who
+        counts it as gone closes the channel, which ends the wait.
 
         Raises:
             ChannelClosed: see there.

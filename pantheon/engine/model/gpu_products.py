@@ -11,8 +11,6 @@ each row, which is exact and undone in the sums. `Precision.FLOAT32` multiplies 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Final
 
 import jax
@@ -21,14 +19,14 @@ from jaxtyping import Array, Float, Float32, Int
 
 from pantheon.engine.kernels.expert_matmul import ExpertPairs
 from pantheon.engine.kernels.implementation import Implementation
-from pantheon.engine.model.packed import PackedMatrix, RawMatrix, Stack, split_rows, values_of
+from pantheon.engine.model.packed import PackedMatrix, RawMatrix, split_rows, values_of
 from pantheon.engine.precision import Precision
 
 FEW_ROWS: Final = 8
 """Those of the largest decode step, up to which the kernel multiplies in float32."""
 
 PIECE_BYTES: Final = 128 << 20
-"""Of float32 that a matrix, or a stack, becomes at once where XLA unpacks it."""
+"""Of float32 that a matrix becomes at once where XLA unpacks it."""
 
 _TOP_EXPONENT: Final = 14
 """Of the largest number of a row in float16, which ends at 2^16."""
@@ -59,7 +57,7 @@ def gpu_product(
 
 def gpu_expert_product(
     x: Float32[Array, "inputs columns"],
-    stack: Stack,
+    stack: RawMatrix,
     pairs: ExpertPairs,
     sources: Int[Array, " pairs"],
     implementation: Implementation,
@@ -71,7 +69,7 @@ def gpu_expert_product(
     Args:
         few: whether tokens are those of a decode step.
     """
-    if not isinstance(stack, RawMatrix) or implementation.is_interpreted:
+    if implementation.is_interpreted:
         return _grouped_in_xla(x, stack, pairs, sources)
     # Imported here: only an installation for GPUs has Triton.
     from pantheon.engine.kernels.expert_matmul.triton_product import FEW, MANY, expert_product
@@ -103,30 +101,16 @@ def _in_xla(
     if not isinstance(weight, PackedMatrix) and weight.dtype == jnp.bfloat16:
         return _by_parts(rows, weight)
 
-    def product(values: Float[Array, "outputs inputs"]) -> Float[Array, "rows outputs"]:
-        return jnp.einsum("ni,oi->no", rows, values, precision=_HIGHEST)
-
-    return _by_pieces(product, weight)
-
-
-def _by_pieces(
-    product: Callable[[Float[Array, "*stack _outputs inputs"]], Float[Array, "rows _outputs"]],
-    weight: Float[Array, "*stack outputs inputs"] | PackedMatrix,
-) -> Float[Array, "rows outputs"]:
-    """A product with the values of a matrix, or of a stack, some of its outputs after others: not
-    all of a large one is float32 at once."""
-    *stack, outputs, inputs = weight.shape
     is_float32 = not isinstance(weight, PackedMatrix) and weight.dtype == jnp.float32
-    at_once = max(PIECE_BYTES // (4 * math.prod((*stack, inputs))), 1)
-    if is_float32 or at_once >= outputs:
-        return product(values_of(weight))
+    outputs, inputs = weight.shape
+    at_once = outputs if is_float32 else max(PIECE_BYTES // (4 * inputs), 1)
     sizes = [min(at_once, outputs - first) for first in range(0, outputs, at_once)]
     made: list[Float[Array, "rows _outputs"]] = []
     for piece in split_rows(weight, tuple(sizes)):
         # The next one is unpacked when the one before has been multiplied.
         piece, made = jax.lax.optimization_barrier((piece, made))  # type: ignore[no-untyped-call]
-        made.append(product(values_of(piece)))
-    return jnp.concatenate(made, axis=-1)
+        made.append(jnp.einsum("ni,oi->no", rows, values_of(piece), precision=_HIGHEST))
+    return jnp.concatenate(made, axis=1)
 
 
 def _by_parts(
@@ -146,17 +130,12 @@ def _by_parts(
 
 def _grouped_in_xla(
     x: Float32[Array, "inputs columns"],
-    stack: Stack,
+    stack: RawMatrix,
     pairs: ExpertPairs,
     sources: Int[Array, " pairs"],
 ) -> Float32[Array, "pairs outputs"]:
-    chosen = x[sources]
-
-    def product(values: Float[Array, "experts _outputs inputs"]) -> Float[Array, "pairs _outputs"]:
-        return jax.lax.ragged_dot(
-            chosen, jnp.swapaxes(values, 1, 2), pairs.counts, precision=_HIGHEST
-        )
-
-    found = _by_pieces(product, stack)
+    found = jax.lax.ragged_dot(
+        x[sources], jnp.swapaxes(values_of(stack), 1, 2), pairs.counts, precision=_HIGHEST
+    )
     has_expert = jnp.arange(sources.shape[0]) < jnp.sum(pairs.counts)
     return jnp.where(has_expert[:, None], found, 0)

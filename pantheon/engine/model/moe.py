@@ -48,6 +48,10 @@ _Expert = tuple[Weight, Weight, Weight]
 """Gate, up and down of one expert, as they are held."""
 
 
+_RawExperts = tuple[RawMatrix, RawMatrix, RawMatrix]
+"""Gate, up and down of all experts."""
+
+
 class _Groups(NamedTuple):
     """The (token, choice) pairs of a step, those of one expert next to each other.
 
@@ -76,9 +80,9 @@ def mixture(
     """Each token through the experts that the router likes best for it, by its weights.
 
     The weights are a softmax over all experts, made to sum to one over those that are used. On
-    GPUs all pairs of tokens and experts are multiplied at once. Elsewhere, and in chunks of prompts
-    with stacks that no kernel reads, the experts are walked through one after another, only those
-    that a valid token uses, and the matrices of one expert at a time are float32.
+    GPUs all pairs of tokens and experts are multiplied at once. Elsewhere, and with stacks that no
+    kernel reads, the experts are walked through one after another, only those that a valid token
+    uses, and the matrices of one expert at a time are float32.
 
     Args:
         implementation: see `expert_matmul.CHOSEN`. Where it has kernels, a row of a decode step is
@@ -112,9 +116,9 @@ def _mixture(
     if held != config.experts:
         # Nor do those of other dies, here.
         chosen = own_experts(chosen, held)
-    few = x.shape[1] == 1
-    if implementation.is_gpu and (few or _by_kernels(parameters)):
-        results = _at_once(parameters, tokens, chosen, implementation, few=few)
+    raw = _raw_stacks(parameters) if implementation.is_gpu else None
+    if raw is not None:
+        results = _at_once(raw, tokens, chosen, implementation, few=x.shape[1] == 1)
     else:
         results = _through_experts(parameters, tokens, _group(chosen, held), config.used)
     mixed = jnp.sum(results.reshape(*weights.shape, -1) * weights[..., None], axis=1)
@@ -127,16 +131,17 @@ def _mixture(
     return mixed + shared * jax.nn.sigmoid(share)
 
 
-def _by_kernels(parameters: MoeParameters) -> bool:
-    """Whether kernels for GPUs read all stacks. XLA has no product of all pairs that does not
-    multiply each pair by each expert, which is too much for more than the rows of a decode step."""
-    return all(
-        isinstance(stack, RawMatrix) for stack in (parameters.gate, parameters.up, parameters.down)
-    )
+def _raw_stacks(parameters: MoeParameters) -> _RawExperts | None:
+    """Gate, up and down where kernels for GPUs read all of them. XLA has no product of all pairs
+    that does not multiply each pair by each expert."""
+    gate, up, down = parameters.gate, parameters.up, parameters.down
+    if isinstance(gate, RawMatrix) and isinstance(up, RawMatrix) and isinstance(down, RawMatrix):
+        return gate, up, down
+    return None
 
 
 def _at_once(
-    parameters: MoeParameters,
+    stacks: _RawExperts,
     tokens: Float[Array, "tokens hidden"],
     chosen: Int[Array, "tokens used"],
     implementation: Implementation,
@@ -148,16 +153,17 @@ def _at_once(
     Args:
         few: see `gpu_expert_product`.
     """
-    pairs = by_expert(chosen, parameters.gate.shape[0])
+    gate, up, down = stacks
+    pairs = by_expert(chosen, gate.shape[0])
     multiply = partial(gpu_expert_product, pairs=pairs, implementation=implementation, few=few)
     of_token = pairs.order // chosen.shape[1]
     inner = silu_product(
-        multiply(tokens, parameters.gate, sources=of_token),
-        multiply(tokens, parameters.up, sources=of_token),
+        multiply(tokens, gate, sources=of_token),
+        multiply(tokens, up, sources=of_token),
         implementation=implementation,
     )
     in_order = jnp.arange(pairs.order.shape[0], dtype=jnp.int32)
-    made = multiply(inner, parameters.down, sources=in_order)
+    made = multiply(inner, down, sources=in_order)
     return jnp.zeros_like(made).at[pairs.order].set(made)
 
 

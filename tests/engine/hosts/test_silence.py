@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -19,6 +19,7 @@ from pantheon.engine.hosts.messages import (
     FromLeader,
     Reset,
     StepFailed,
+    WritePage,
 )
 
 _SOON = 30.0
@@ -55,6 +56,29 @@ def test_a_follower_that_computes_says_that_it_is_alive(sides: _Sides) -> None:
         assert [leader.receive(_SOON), leader.receive(_SOON)] == [Beat(), Beat()]
         leader.close()
         assert "ended" in following.result(_SOON)
+
+
+def test_a_follower_that_takes_nothing_is_waited_for_while_it_says_that_it_is_alive(
+    sides: _Sides,
+) -> None:
+    """README, several hosts: "While a model is loaded over several hosts, others over several
+    hosts wait for it". It takes no pages meanwhile, and the system holds only so many."""
+    leader, follower = sides
+    group = HostGroup({1: leader}, [], silence_s=2.0)
+    page = (bytes(4 << 20),)
+
+    def tell_pages() -> None:
+        for number in range(64):
+            group.tell(WritePage(1, number, page))
+
+    with ThreadPoolExecutor(1) as threads:
+        telling = threads.submit(tell_pages)
+        for _ in range(40):
+            follower.send(Beat())
+            assert not wait([telling], timeout=0.1).done
+        assert group.lost is None
+        with pytest.raises(HostLost, match="host 1 is gone"):
+            telling.result(_SOON)
 
 
 def test_draining_ends_the_wait_for_a_load(sides: _Sides) -> None:

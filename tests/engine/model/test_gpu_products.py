@@ -13,14 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gguf.quants import dequantize, quantize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import Array
 from numpy.typing import NDArray
 
+from pantheon.engine.gguf import TensorType
 from pantheon.engine.kernels.expert_matmul import by_expert
 from pantheon.engine.model import Implementation
 from pantheon.engine.model import gpu_products as products
+from pantheon.engine.model.packed import RawMatrix
 
 
 @settings(deadline=None)
@@ -100,39 +103,20 @@ def test_a_large_matrix_is_not_float32_whole() -> None:
     np.testing.assert_allclose(found[:, some], expected, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.usefixtures("small_pieces")
-def test_a_large_stack_is_not_float32_whole() -> None:
-    """The same of experts."""
-    experts, outputs = 16, _PIECE_ROWS // 8
-    stack = _of_float16(experts, outputs, _COLUMNS)
-    x = np.random.default_rng(9).standard_normal((4, _COLUMNS), np.float32)
-    pairs = by_expert(jnp.asarray([[3], [15], [0], [3]], jnp.int32), experts)
-
-    def step(x: Array, stack: Array) -> Array:
-        return products.gpu_expert_product(
-            x, stack, pairs, pairs.order, Implementation.GPU, few=True
-        )
-
-    assert _largest_float32(step, x, stack) == _PIECE_BYTES
-    found = np.asarray(step(jnp.asarray(x), jnp.asarray(stack)))
-    for place, token in enumerate((2, 0, 3, 1)):
-        expected = stack[(3, 15, 0, 3)[token]].astype(np.float64) @ x[token]
-        np.testing.assert_allclose(found[place], expected, rtol=1e-5, atol=1e-4)
-
-
 def test_tokens_are_multiplied_by_the_experts_that_they_chose() -> None:
-    """Some choose no expert: places of padding are zeros."""
+    """Some choose no expert: places of padding are zeros. Values by the package gguf."""
     random = np.random.default_rng(6)
-    x = random.standard_normal((5, 8)).astype(np.float32)
-    stack = random.standard_normal((4, 6, 8)).astype(np.float32)
+    x = random.standard_normal((5, 32)).astype(np.float32)
+    packed = quantize(random.standard_normal((4, 6, 32)).astype(np.float32), TensorType.Q8_0)
+    stack = dequantize(packed, TensorType.Q8_0)
     chosen = np.array([[0, 2], [3, 2], [2, 1], [4, 4], [0, 3]], np.int32)
     pairs = by_expert(jnp.asarray(chosen), 4)
     found = products.gpu_expert_product(
         jnp.asarray(x),
-        jnp.asarray(stack),
+        RawMatrix(jnp.asarray(packed), TensorType.Q8_0, 32),
         pairs,
         pairs.order // 2,
-        Implementation.GPU,
+        Implementation.GPU_INTERPRETED,
         few=False,
     )
     for place, pair in enumerate(np.asarray(pairs.order)):

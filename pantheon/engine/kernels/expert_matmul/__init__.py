@@ -24,8 +24,8 @@ CHOSEN: Final[Mapping[Implementation, str]] = MappingProxyType(
     {
         Implementation.NATIVE: "plain XLA, an expert after another",
         Implementation.XLA: "plain XLA, an expert after another",
-        Implementation.GPU: "raw blocks grouped in Triton, others grouped in plain XLA",
-        Implementation.GPU_INTERPRETED: "grouped in plain XLA in place of Triton",
+        Implementation.GPU: "raw blocks grouped in Triton, others in XLA, an expert after another",
+        Implementation.GPU_INTERPRETED: "raw blocks grouped in XLA, others an expert after another",
     }
 )
 """What multiplies by the matrices of experts."""
