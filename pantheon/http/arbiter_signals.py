@@ -10,7 +10,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
-_ONE_SIGNAL_SECONDS: Final = 0.1
+_ONE_SIGNAL_SECONDS: Final = 0.25
+"""Two signals of a program come within a millisecond, but who takes them may have to wait for a
+processor."""
 
 _STOP: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

@@ -19,6 +19,8 @@ from tests.engine.test_resumed_turns import agree
 from tests.engine.toy_recurrent import toy_recurrent
 from tests.golden import golden_file
 
+pytestmark = pytest.mark.timeout(300)
+
 _GRID = 64
 _IDS = [int(token) for token in np.random.default_rng(9).integers(5, 200, 900)]
 
