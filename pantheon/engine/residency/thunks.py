@@ -14,6 +14,9 @@ from typing import Final
 
 _THUNK: Final = re.compile(r"^( *)(\d+): (k[A-Za-z]+)")
 _COMMAND_BUFFER: Final = "kCommandBuffer"
+_ONE_LAUNCH: Final = "kDynamicSliceFusion"
+"""Of which XLA lists the kernel below it again, made of nothing that it names."""
+
 _WRAPPERS: Final = frozenset({_COMMAND_BUFFER, "kSequential"})
 _METADATA: Final = re.compile(
     r'thunk_info \{\s*(?:profile_annotation: "([^"]*)"\s*)?(?:thunk_id: (\d+)\s*)?\}'
@@ -70,11 +73,16 @@ def launches(sequence: str) -> Mapping[int, bool]:
     inside: dict[int, bool] = {}
     # The indentation of the command buffer that is open.
     opened: int | None = None
+    # That of the launch whose parts are none of their own.
+    listed: int | None = None
     for line in sequence.splitlines():
         thunk = _THUNK.match(line)
         if thunk is None:
             continue
         depth, number, kind = len(thunk[1]), int(thunk[2]), thunk[3]
+        if listed is not None and depth > listed:
+            continue
+        listed = depth if kind == _ONE_LAUNCH else None
         if opened is not None and depth <= opened:
             opened = None
         if kind == _COMMAND_BUFFER and opened is None:

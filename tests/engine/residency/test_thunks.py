@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pantheon.engine.residency import CapturedLayers, captured_layers
-from pantheon.engine.residency.thunks import layer_scope
+from pantheon.engine.residency.thunks import launches, layer_scope
 
 _TEXTS = Path(__file__).parent / "xla"
 
@@ -83,3 +83,17 @@ def test_no_text_is_an_error(sequence: str, metadata: str, hlo: str) -> None:
 
 def test_scopes_are_those_that_are_read() -> None:
     assert layer_scope(3) in _HLO
+
+
+def test_what_xla_lists_below_a_slice_fusion_is_part_of_it() -> None:
+    """Of a decode step of four rows of a hybrid, as XLA writes it: 035 has no metadata."""
+    sequence = (
+        "000: kCommandBuffer [source | next=037 (1)]\n"
+        "    034: kDynamicSliceFusion [prev=033 (1) | next=036 (1)] params=2, results=1\n"
+        "        035: kCustomCall [source | sink] kCustomCall\n"
+        "    036: kCustomKernel [prev=034 (1) | next=037 (1)] add_rms_norm_row\n"
+        "037: kDynamicSliceFusion [prev=000 (1) | sink] params=2, results=1\n"
+        "    038: kCustomCall [source | sink] kCustomCall\n"
+        "039: kCustomKernel [prev=037 (1) | sink] fusion\n"
+    )
+    assert dict(launches(sequence)) == {34: True, 36: True, 37: False, 39: False}
